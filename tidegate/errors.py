@@ -1,0 +1,123 @@
+"""The error tree. Every mistake a user can make ends in one of these, never in a traceback of a library below.
+
+A message has one grammar: *expected …; got …; at …*. Each leaf is also a built-in exception, so code that knows
+nothing of Tidegate can still catch it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CATALOGUE",
+    "LimitError",
+    "ParseError",
+    "PublicationError",
+    "SettingError",
+    "SnapshotError",
+    "SubscriptionError",
+    "TidegateError",
+    "TypeMismatch",
+    "UnknownFunction",
+    "UnknownSubscription",
+]
+
+_SHOWN = 80
+
+
+def shown(value: object) -> str:
+    """A value as it appears in a message: its repr, cut so that a 10 MB string stays readable."""
+    text = repr(value[: 2 * _SHOWN]) if isinstance(value, str | bytes) else repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({type(value).__name__})"
+
+
+class TidegateError(Exception):
+    """The root: ``expected`` what would have been right, ``got`` what was there, ``at`` where."""
+
+    code = "tidegate"
+
+    def __init__(self, expected: str, got: str, at: str = "") -> None:
+        self.expected, self.got, self.at = expected, got, at
+        super().__init__(expected, got, at)
+
+    def __str__(self) -> str:
+        return f"expected {self.expected}; got {self.got}" + (f"; at {self.at}" if self.at else "")
+
+
+class ParseError(TidegateError, ValueError):
+    """The text or JSON is no CQL2 expression. ``caret`` shows the spot under the line it is on."""
+
+    code = "parse"
+
+    def __init__(self, expected: str, got: str, at: str = "", caret: str = "") -> None:
+        super().__init__(expected, got, at)
+        self.caret = caret
+
+    def __str__(self) -> str:
+        return super().__str__() + (f"\n{self.caret}" if self.caret else "")
+
+
+class TypeMismatch(ParseError, TypeError):
+    """The expression is well formed but compares or calls with values of the wrong type."""
+
+    code = "type"
+
+
+class UnknownFunction(ParseError, LookupError):
+    """No predicate or pattern family has registered a function of that name."""
+
+    code = "function"
+
+
+class LimitError(ParseError):
+    """The expression is longer, deeper or larger in disjunctive normal form than the settings allow."""
+
+    code = "limit"
+
+
+class SubscriptionError(TidegateError, ValueError):
+    """A subscription cannot be taken: its id is empty or in use, its fields have wrong types, its times are unusable."""
+
+    code = "subscription"
+
+
+class UnknownSubscription(TidegateError, KeyError):
+    """There is no subscription of that id."""
+
+    code = "unknown"
+
+    __str__ = TidegateError.__str__
+
+
+class PublicationError(TidegateError, ValueError):
+    """A publication cannot be taken: wrong types, NaN, infinities, time without a zone, an id given twice."""
+
+    code = "publication"
+
+
+class SnapshotError(TidegateError, OSError):
+    """A directory holds no index snapshot, or one of another version or incomplete."""
+
+    code = "snapshot"
+
+    __str__ = TidegateError.__str__
+
+
+class SettingError(TidegateError, ValueError):
+    """A setting or command-line argument is out of range or names nothing that exists."""
+
+    code = "setting"
+
+
+CATALOGUE: dict[str, type[TidegateError]] = {
+    error.code: error
+    for error in (
+        ParseError,
+        TypeMismatch,
+        UnknownFunction,
+        LimitError,
+        SubscriptionError,
+        UnknownSubscription,
+        PublicationError,
+        SnapshotError,
+        SettingError,
+    )
+}

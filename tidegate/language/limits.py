@@ -1,0 +1,24 @@
+"""How large an expression may be. Passed in where an expression enters; nothing reads a global."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_LIMITS", "Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The settings that bound an expression; each breach is a ``LimitError`` that names the setting."""
+
+    text_length: int = 65_536
+    """Characters of CQL2-text, or of one string inside CQL2-JSON."""
+    depth: int = 64
+    """Nesting of calls, arrays and parentheses."""
+    nodes: int = 16_384
+    """Attributes, literals and calls in one expression."""
+    clauses: int = 1_024
+    """Conjunctions in the disjunctive normal form."""
+
+
+DEFAULT_LIMITS = Limits()

@@ -1,0 +1,103 @@
+"""The expression tree: what CQL2-text and CQL2-JSON both read into and are both written from.
+
+Nodes are frozen and compare by meaning: ``at``, the place in the source, takes no part. The tree knows
+operators only by name; which of them exist and what they mean is the predicate families' business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+__all__ = ["Array", "Attribute", "Box", "Call", "Geometry", "Instant", "Interval", "Literal", "Node", "walk"]
+
+#: Where a node stands: an offset into the text, or a path such as ``$.args[1]`` into the JSON.
+Place = int | str | None
+
+
+def _at() -> Place:
+    return field(default=None, compare=False, repr=False)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number, a string or a truth value."""
+
+    value: float | int | str | bool
+    at: Place = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of the publication, by name."""
+
+    name: str
+    at: Place = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """``TIMESTAMP('…')`` or ``DATE('…')``: the text as written, and as microseconds since 1970 in UTC."""
+
+    text: str
+    micros: int
+    is_date: bool
+    at: Place = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """``INTERVAL(start, end)``; None is CQL2's ``'..'``, unbounded."""
+
+    start: Instant | Attribute | None
+    end: Instant | Attribute | None
+    at: Place = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """A GeoJSON geometry: ``kind`` is ``Point``, ``Polygon``, …; coordinates are nested tuples (lon, lat)."""
+
+    kind: str
+    coordinates: tuple[object, ...]
+    at: Place = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """``BBOX(west, south, east, north)``, or with six numbers, heights in between."""
+
+    bounds: tuple[float, ...]
+    at: Place = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """``(a, b, …)``: a bag, a series, or the list of an IN."""
+
+    items: tuple[Node, ...]
+    at: Place = _at()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An operator or function with its arguments; ``op`` is the CQL2-JSON name (``and``, ``<=``, ``isNull``, ``topk``)."""
+
+    op: str
+    args: tuple[Node, ...]
+    at: Place = _at()
+
+
+Node = Literal | Attribute | Instant | Interval | Geometry | Box | Array | Call
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, parents first, without recursion."""
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, Call):
+            stack.extend(reversed(node.args))
+        elif isinstance(node, Array):
+            stack.extend(reversed(node.items))
