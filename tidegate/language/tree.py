@@ -15,16 +15,20 @@ __all__ = ["Array", "Attribute", "Box", "Call", "Geometry", "Instant", "Interval
 Place = int | str | None
 
 
-def _at() -> Place:
-    return field(default=None, compare=False, repr=False)  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A number, a string or a truth value."""
+    """A number, a string or a truth value; ``TRUE`` is not 1, though Python says so."""
 
     value: float | int | str | bool
-    at: Place = _at()
+    at: Place = field(default=None, compare=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Literal:
+            return NotImplemented
+        return self.value == other.value and isinstance(self.value, bool) is isinstance(other.value, bool)
+
+    def __hash__(self) -> int:
+        return hash((self.value, isinstance(self.value, bool)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class Attribute:
     """An attribute of the publication, by name."""
 
     name: str
-    at: Place = _at()
+    at: Place = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Instant:
     text: str
     micros: int
     is_date: bool
-    at: Place = _at()
+    at: Place = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Interval:
 
     start: Instant | Attribute | None
     end: Instant | Attribute | None
-    at: Place = _at()
+    at: Place = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class Geometry:
 
     kind: str
     coordinates: tuple[object, ...]
-    at: Place = _at()
+    at: Place = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Box:
     """``BBOX(west, south, east, north)``, or with six numbers, heights in between."""
 
     bounds: tuple[float, ...]
-    at: Place = _at()
+    at: Place = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +80,16 @@ class Array:
     """``(a, b, …)``: a bag, a series, or the list of an IN."""
 
     items: tuple[Node, ...]
-    at: Place = _at()
+    at: Place = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An operator or function with its arguments; ``op`` is the CQL2-JSON name (``and``, ``<=``, ``isNull``, ``topk``)."""
+    """An operator or function with its arguments; ``op`` is its CQL2-JSON name (``and``, ``<=``, ``isNull``)."""
 
     op: str
     args: tuple[Node, ...]
-    at: Place = _at()
+    at: Place = field(default=None, compare=False, repr=False)
 
 
 Node = Literal | Attribute | Instant | Interval | Geometry | Box | Array | Call

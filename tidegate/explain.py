@@ -1,0 +1,49 @@
+"""Why a subscription did, or did not, match: the verdict on every node of its expression, with the values it saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.language import Call, Limits, Node, to_text
+from tidegate.predicates import compile_filter
+from tidegate.predicates.column import Row
+
+__all__ = ["Explanation", "explain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One node: its text, whether it held, the attributes it looked at (None: missing), and the nodes below."""
+
+    text: str
+    held: bool
+    values: dict[str, Any]
+    parts: tuple[Explanation, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines(""))
+
+    def _lines(self, indent: str) -> Iterator[str]:
+        seen = ", ".join(f"{name} is {'missing' if value is None else repr(value)}" for name, value in self.values.items())
+        yield f"{indent}{'✓' if self.held else '✗'} {self.text}" + (f"   — {seen}" if seen else "")
+        for part in self.parts:
+            yield from part._lines(indent + "  ")
+
+
+def explain(node: Node, publication: Row, limits: Limits) -> Explanation:
+    """The verdicts, top down. NOT shows its own verdict above that of what it negates."""
+    filter = compile_filter(node, limits=limits)
+    held = filter.holds(publication)
+    if isinstance(node, Call) and node.op in ("and", "or", "not"):
+        parts = tuple(explain(arg, publication, limits) for arg in node.args)
+        return Explanation(node.op.upper() if node.op != "not" else to_text(node), held, {}, parts)
+    names = {
+        name
+        for clause in filter.clauses
+        for predicate in clause
+        for column, _ in predicate.hull
+        for name in column.attributes
+    }
+    return Explanation(to_text(node), held, {name: publication.value(name) for name in sorted(names)})

@@ -1,0 +1,118 @@
+"""The catalogue: who the owners in an index are. Number → subscription, and id → number.
+
+Those that came with a snapshot stay in its memory-mapped Arrow table; those added since are in lists.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.errors import SubscriptionError, UnknownSubscription, shown
+from tidegate.model import Subscription
+
+__all__ = ["SCHEMA", "Catalogue"]
+
+_INSTANT = pa.timestamp("us", "UTC")
+SCHEMA = pa.schema(
+    [
+        ("id", pa.large_string()),
+        ("subscriber", pa.large_string()),
+        ("where", pa.large_string()),
+        ("active_from", _INSTANT),
+        ("active_until", _INSTANT),
+    ]
+)
+
+
+class Catalogue:
+    """Subscriptions by number and by id. Numbers are given in order and never used again."""
+
+    def __init__(self, table: pa.Table | None = None) -> None:
+        self._table = SCHEMA.empty_table() if table is None else table
+        self._added: list[tuple[str, str, str | bytes, Any, Any]] = []
+        self._numbers: dict[str, int] | None = None
+        self._removed = 0
+        self._texts: dict[str, tuple[int, pa.Array]] = {}
+
+    def __len__(self) -> int:
+        return self.numbers_given - self._removed
+
+    @property
+    def numbers_given(self) -> int:
+        """One more than the largest number."""
+        return self._table.num_rows + len(self._added)
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The number of each living subscription, in the order they came."""
+        if self._numbers is None:
+            self._numbers = dict(zip(self._table.column("id").to_pylist(), range(self._table.num_rows), strict=True))
+        return self._numbers
+
+    def add(self, subscription: Subscription) -> int:
+        """Number a subscription whose id is free."""
+        number = self.numbers_given
+        if self.numbers.setdefault(subscription.id, number) != number:
+            raise SubscriptionError("an id that is not in use", shown(subscription.id))
+        where = subscription.where
+        stored = where if isinstance(where, str) else orjson.dumps(where)
+        self._added.append(
+            (subscription.id, subscription.subscriber, stored, subscription.active_from, subscription.active_until)
+        )
+        return number
+
+    def remove(self, id: str) -> int:
+        """Forget a subscription; its number, which is never given again."""
+        number = self.number(id)
+        del self.numbers[id]
+        self._removed += 1
+        return number
+
+    def number(self, id: str) -> int:
+        """The number of a subscription, or an error that says there is none."""
+        found = self.numbers.get(id)
+        if found is None:
+            raise UnknownSubscription("the id of a subscription", shown(id))
+        return found
+
+    def subscription(self, number: int) -> Subscription:
+        """The subscription of a number, as it was given."""
+        row = self._row(number)
+        where = row[2] if isinstance(row[2], str) else row[2].decode()
+        return Subscription(row[0], row[1], orjson.loads(where) if _is_json(where) else where, row[3], row[4])
+
+    def _row(self, number: int) -> tuple[Any, ...]:
+        base = self._table.num_rows
+        if number >= base:
+            return self._added[number - base]
+        return tuple(column[number].as_py() for column in self._table.columns)
+
+    def texts(self, name: str, numbers: NDArray[np.int32]) -> pa.Array:
+        """``id`` or ``subscriber`` of many numbers."""
+        known, array = self._texts.get(name, (-1, None))
+        if known != self.numbers_given:
+            column = self._table.column(name)
+            added = pa.array([row[SCHEMA.get_field_index(name)] for row in self._added], pa.large_string())
+            array = pa.concat_arrays([*column.chunks, added])
+            self._texts[name] = self.numbers_given, array
+        return array.take(pa.array(numbers))
+
+    def table(self, numbers: NDArray[np.int64]) -> pa.Table:
+        """Some subscriptions as a table, to be saved."""
+        base = self._table.num_rows
+        added = [self._added[n - base] for n in numbers[numbers >= base]]
+        columns = [
+            pa.array([row[i].decode() if isinstance(row[i], bytes) else row[i] for row in added], field.type)
+            for i, field in enumerate(SCHEMA)
+        ]
+        kept = self._table.take(pa.array(numbers[numbers < base]))
+        return pa.concat_tables([kept, pa.table(columns, SCHEMA)]).combine_chunks()
+
+
+def _is_json(where: str) -> bool:
+    return where.startswith("{") or where in ("true", "false")

@@ -1,0 +1,129 @@
+"""Saving an index to a directory and loading it again, without parsing a single subscription.
+
+One ``.npy`` file per array, memory-mapped when loaded, the subscriptions as an Arrow file, and ``index.json`` with
+the rest, written last: a directory without it is no snapshot. A snapshot appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from tidegate.errors import ParseError, SnapshotError, shown
+from tidegate.index.axes import Axes
+from tidegate.index.catalogue import SCHEMA, Catalogue
+from tidegate.index.index import Index
+from tidegate.index.segment import ARRAYS, AXES, Segment, Texts
+from tidegate.language import from_json, to_json
+from tidegate.predicates.column import READINGS, Column
+
+__all__ = ["FORMAT", "load", "save"]
+
+#: Raised whenever a file of an older program could be misread.
+FORMAT = 1
+
+
+def save(index: Index, catalogue: Catalogue, directory: str | os.PathLike[str]) -> None:
+    """Write everything that is alive; an earlier snapshot in the directory is replaced in one step."""
+    target = Path(directory)
+    if target.exists() and not (target / "index.json").exists() and (not target.is_dir() or any(target.iterdir())):
+        raise SnapshotError("an empty directory, a snapshot or a new name", shown(str(target)))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as error:
+        raise SnapshotError("a directory that can be written", f"{error.strerror}", str(target)) from None
+    try:
+        _write(index, catalogue, aside)
+        if target.exists():
+            before = Path(mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+            os.replace(target, before / "old")
+            os.replace(aside, target)
+            shutil.rmtree(before)
+        else:
+            os.replace(aside, target)
+    except OSError as error:
+        raise SnapshotError("room to write a snapshot", f"{error.strerror}", str(target)) from None
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write(index: Index, catalogue: Catalogue, directory: Path) -> None:
+    numbers = np.array(sorted(catalogue.numbers.values()), np.int64)
+    segment = index.compact()
+    new_number = np.full(catalogue.numbers_given, -1, np.int32)
+    new_number[numbers] = np.arange(len(numbers))
+    arrays: dict[str, Any] = {name: getattr(segment, name) for name in ARRAYS}
+    arrays["owner"] = new_number[segment.owner]
+    arrays |= {f"axes-{name}": getattr(segment.axes, name) for name in AXES}
+    for c, texts in segment.texts.items():
+        arrays |= {f"text-{c}-offsets": texts.offsets, f"text-{c}-letters": texts.letters}
+    for name, array in arrays.items():
+        np.save(directory / f"{name}.npy", array)
+    _write_arrow(directory / "subscriptions.arrow", catalogue.table(numbers))
+    predicates = pa.table({"predicate": pa.array([bytes(p) for p in segment.predicates], pa.large_binary())})
+    _write_arrow(directory / "predicates.arrow", predicates)
+    facts = {
+        "format": FORMAT,
+        "subscriptions": len(numbers),
+        "clauses": segment.clauses,
+        "repeats": segment.repeats,
+        "texts": sorted(segment.texts),
+        "columns": [
+            [at.reading, at.operand if isinstance(at.operand, str) else to_json(at.operand)] for at in segment.columns
+        ],
+        "bytes": {name: int(array.nbytes) for name, array in arrays.items()},
+    }
+    (directory / "index.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+
+
+def _write_arrow(path: Path, table: pa.Table) -> None:
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+
+
+def _read_arrow(path: Path) -> pa.Table:
+    return pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
+
+
+def load(directory: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
+    """The index and the subscriptions of a snapshot; the arrays stay in their files until they are touched."""
+    source = Path(directory)
+    try:
+        facts = orjson.loads((source / "index.json").read_bytes())
+        if facts["format"] != FORMAT:
+            raise SnapshotError(f"a snapshot of format {FORMAT}", f"format {facts['format']}", str(source))
+        arrays = {name: np.load(source / f"{name}.npy", mmap_mode="c") for name in facts["bytes"]}
+        for name, size in facts["bytes"].items():
+            if arrays[name].nbytes != size:
+                raise SnapshotError(f"{size} bytes of {name}", f"{arrays[name].nbytes}", str(source))
+        subscriptions = _read_arrow(source / "subscriptions.arrow")
+        predicates = _read_arrow(source / "predicates.arrow").column("predicate")
+        columns = tuple(_column(reading, operand) for reading, operand in facts["columns"])
+        segment = Segment(
+            columns=columns,
+            texts={c: Texts(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},
+            axes=Axes(**{name: arrays[f"axes-{name}"] for name in AXES}),
+            predicates=predicates.to_pylist(),
+            repeats=facts["repeats"],
+            **{name: arrays[name] for name in ARRAYS},
+        )
+        if subscriptions.schema != SCHEMA or subscriptions.num_rows != facts["subscriptions"]:
+            raise SnapshotError(f"{facts['subscriptions']} subscriptions", f"{subscriptions.num_rows}", str(source))
+    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException, ParseError) as error:
+        if isinstance(error, SnapshotError):
+            raise
+        raise SnapshotError("a directory with a complete snapshot", f"{type(error).__name__}: {error}", str(source)) from None
+    return Index([segment], subscriptions.num_rows), Catalogue(subscriptions)
+
+
+def _column(reading: str, operand: Any) -> Column:
+    READINGS[reading]  # an unknown reading is a KeyError here, not later
+    return Column(reading, operand if isinstance(operand, str) else from_json(operand))

@@ -1,0 +1,137 @@
+"""Filling the tables of a segment: rows of bits per block, column and row, and the summary with one bit per block."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tidegate.kernels.bits import LINE, LINE_BITS
+
+__all__ = ["block_entries", "fill"]
+
+_ONE = np.uint64(1)
+
+
+@njit(cache=True, nogil=True)
+def block_entries(
+    start: NDArray[np.int64],
+    column: NDArray[np.uint16],
+    first: NDArray[np.int32],
+    last: NDArray[np.int32],
+    codes: NDArray[np.int32],
+    rows: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.int64]]:
+    """Which columns each block asks about, those that prune most first, and where their rows begin.
+
+    Returns (entry start per block, column, offset in words; the last offset is the size of the table).
+    """
+    clauses = len(start) - 1
+    blocks = (clauses + LINE_BITS - 1) // LINE_BITS
+    entry_start = np.zeros(blocks + 1, np.int64)
+    pruned = np.zeros(len(codes))
+    asked = np.empty(len(codes), np.uint16)
+    capacity = 16
+    entry_column = np.empty(capacity, np.uint16)
+    for block in range(blocks):
+        n = 0
+        for k in range(start[block * LINE_BITS], start[min(clauses, (block + 1) * LINE_BITS)]):
+            c = column[k]
+            if pruned[c] == 0:
+                asked[n] = c
+                n += 1
+            pruned[c] += 1.0 - 0.999 * (last[k] - first[k]) / codes[c]
+        at = entry_start[block]
+        entry_start[block + 1] = at + n
+        if at + n > capacity:
+            capacity = 2 * (at + n)
+            larger = np.empty(capacity, np.uint16)
+            larger[:at] = entry_column[:at]
+            entry_column = larger
+        ranked = np.argsort(-pruned[asked[:n]], kind="mergesort")
+        for i in range(n):
+            entry_column[at + i] = asked[ranked[i]]
+        for i in range(n):
+            pruned[asked[i]] = 0
+    total = entry_start[blocks]
+    entry_offset = np.zeros(total + 1, np.int64)
+    for e in range(total):
+        entry_offset[e + 1] = entry_offset[e] + np.int64(rows[entry_column[e]]) * LINE
+    return entry_start, entry_column[:total].copy(), entry_offset
+
+
+@njit(cache=True, nogil=True)
+def fill(
+    start: NDArray[np.int64],
+    column: NDArray[np.uint16],
+    first: NDArray[np.int32],
+    last: NDArray[np.int32],
+    row_start: NDArray[np.int64],
+    row_of_code: NDArray[np.uint16],
+    codes: NDArray[np.int32],
+    edges: NDArray[np.uint8],
+    rows: NDArray[np.int32],
+    entry_start: NDArray[np.int64],
+    entry_column: NDArray[np.uint16],
+    entry_offset: NDArray[np.int64],
+    table: NDArray[np.uint64],
+    summary: NDArray[np.uint64],
+) -> None:
+    """Set the bits of ``table``, clear those of ``summary``, which come as zeros and as ones.
+
+    Code q of column c has the row row_of_code[row_start[c] + q] and the summary row row_start[c] + c + 1 + q; summary row
+    row_start[c] + c is that of a missing value. Row 0 is for missing values. A bucketed column (edges[c] = 1) has a
+    row before the first and one after the last bucket, so that ``sure`` can look at both neighbours of any bucket.
+    """
+    clauses = len(start) - 1
+    blocks = len(entry_start) - 1
+    entry_of = np.empty(len(codes), np.int64)
+    asks = np.empty((len(codes), LINE), np.uint64)
+    reach = np.empty(len(summary) + 1, np.int32)
+    whole = np.empty(LINE, np.uint64)
+    for block in range(blocks):
+        begin, end = block * LINE_BITS, min(clauses, (block + 1) * LINE_BITS)
+        for e in range(entry_start[block], entry_start[block + 1]):
+            c = entry_column[e]
+            entry_of[c] = e
+            asks[c, :] = 0
+            reach[row_start[c] + c : row_start[c] + c + codes[c] + 1] = 0
+        whole[:] = 0
+        for clause in range(begin, end):
+            word, bit = (clause - begin) >> 6, _ONE << np.uint64(clause & 63)
+            whole[word] |= bit
+            for k in range(start[clause], start[clause + 1]):
+                c = column[k]
+                asks[c, word] |= bit
+                if first[k] >= last[k]:
+                    continue
+                reach[row_start[c] + c + first[k]] += 1
+                reach[row_start[c] + c + last[k]] -= 1
+                base = entry_offset[entry_of[c]] + word
+                if edges[c]:
+                    low = np.int64(row_of_code[row_start[c] + first[k]]) - (first[k] == 0)
+                    high = np.int64(row_of_code[row_start[c] + last[k] - 1]) + (last[k] == codes[c])
+                    for row in range(low, high + 1):
+                        table[base + row * LINE] |= bit
+                else:
+                    for q in range(first[k], last[k]):
+                        table[base + np.int64(row_of_code[row_start[c] + q]) * LINE] |= bit
+        summary_word, others = block >> 6, ~(_ONE << np.uint64(block & 63))
+        for e in range(entry_start[block], entry_start[block + 1]):
+            c = entry_column[e]
+            someone_free = False
+            for word in range(LINE):
+                free = whole[word] & ~asks[c, word]
+                if free != 0:
+                    someone_free = True
+                    for row in range(rows[c]):
+                        table[entry_offset[e] + row * LINE + word] |= free
+            if someone_free:
+                continue
+            top = row_start[c] + c
+            summary[top, summary_word] &= others
+            reached = 0
+            for q in range(codes[c]):
+                reached += reach[top + q]
+                if reached == 0:
+                    summary[top + 1 + q, summary_word] &= others

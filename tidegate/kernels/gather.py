@@ -1,0 +1,142 @@
+"""From hits, clauses per publication in tiles, to owners per publication; and the ids of notifications."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tidegate.kernels.encode import mixed
+
+__all__ = ["join_rows", "notification_ids", "open_hits", "owners_of_hits", "text_hashes"]
+
+
+@njit(cache=True, nogil=True)
+def open_hits(
+    runs: NDArray[np.int64], hits: NDArray[np.int32], open_start: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which hits are clauses with predicates left to settle: (their publications, their positions in ``hits``)."""
+    n = 0
+    for r in range(len(runs)):
+        for i in range(runs[r, 1], runs[r, 2]):
+            n += open_start[hits[i] + 1] > open_start[hits[i]]
+    publication = np.empty(n, np.int64)
+    position = np.empty(n, np.int64)
+    n = 0
+    for r in range(len(runs)):
+        for i in range(runs[r, 1], runs[r, 2]):
+            if open_start[hits[i] + 1] > open_start[hits[i]]:
+                publication[n] = runs[r, 0]
+                position[n] = i
+                n += 1
+    return publication, position
+
+
+@njit(cache=True, nogil=True)
+def owners_of_hits(
+    publications: int,
+    runs: NDArray[np.int64],
+    hits: NDArray[np.int32],
+    owner_start: NDArray[np.int64],
+    owner: NDArray[np.int32],
+    dead: NDArray[np.uint8],
+    stamps: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Living owners of the hit clauses, as rows (start, owners): the owners of publication p are start[p] … start[p + 1].
+
+    A hit of −1 was refuted. Where owners may have several clauses, ``stamps`` (zeros, one per owner) keeps each from
+    being listed twice; it is empty where they can't.
+    """
+    start = np.zeros(publications + 1, np.int64)
+    for r in range(len(runs)):
+        n = 0
+        for i in range(runs[r, 1], runs[r, 2]):
+            if hits[i] >= 0:
+                n += owner_start[hits[i] + 1] - owner_start[hits[i]]
+        start[runs[r, 0] + 1] += n
+    for p in range(publications):
+        start[p + 1] += start[p]
+    owners = np.empty(start[publications], np.int32)
+    filled = start[:publications].copy()
+    once = len(stamps) > 0
+    by_publication = np.argsort(runs[:, 0], kind="mergesort")
+    for i_run in range(len(runs)):
+        r = by_publication[i_run]
+        p = runs[r, 0]
+        at = filled[p]
+        for i in range(runs[r, 1], runs[r, 2]):
+            if hits[i] < 0:
+                continue
+            for k in range(owner_start[hits[i]], owner_start[hits[i] + 1]):
+                who = owner[k]
+                if dead[who]:
+                    continue
+                if once:
+                    if stamps[who] == p + 1:
+                        continue
+                    stamps[who] = p + 1
+                owners[at] = who
+                at += 1
+        filled[p] = at
+    n = 0
+    for p in range(publications):  # close the gaps that the dead and the repeated left
+        begin, end = start[p], filled[p]
+        start[p] = n
+        if n != begin:
+            for k in range(begin, end):
+                owners[n + k - begin] = owners[k]
+        n += end - begin
+    start[publications] = n
+    return start, owners[:n]
+
+
+@njit(cache=True, nogil=True)
+def join_rows(
+    start: NDArray[np.int64], owners: NDArray[np.int32], start_2: NDArray[np.int64], owners_2: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Two results for the same publications, one after the other in each row."""
+    joined = start + start_2
+    result = np.empty(len(owners) + len(owners_2), np.int32)
+    for p in range(len(start) - 1):
+        at = joined[p]
+        first = start[p + 1] - start[p]
+        result[at : at + first] = owners[start[p] : start[p + 1]]
+        result[at + first : joined[p + 1]] = owners_2[start_2[p] : start_2[p + 1]]
+    return joined, result
+
+
+@njit(cache=True, nogil=True)
+def text_hashes(offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """128 bits per text."""
+    result = np.empty((len(offsets) - 1, 2), np.uint64)
+    for i in range(len(result)):
+        one, two = np.uint64(0xCBF29CE484222325), np.uint64(0x9AE16A3B2F90404F)
+        for k in range(offsets[i], offsets[i + 1]):
+            one = (one ^ np.uint64(letters[k])) * np.uint64(0x100000001B3)
+            two = (two + np.uint64(letters[k])) * np.uint64(0xC6A4A7935BD1E995)
+            two ^= two >> np.uint64(29)
+        result[i, 0], result[i, 1] = mixed(one), mixed(two)
+    return result
+
+
+@njit(cache=True, nogil=True)
+def notification_ids(
+    start: NDArray[np.int64],
+    subscription: NDArray[np.uint64],
+    publication: NDArray[np.uint64],
+    time: NDArray[np.int64],
+) -> NDArray[np.uint8]:
+    """32 hexadecimal digits per notification, from the hashes of its subscription and publication and the time.
+
+    Rows as in ``owners_of_hits``: the notifications of publication p are start[p] … start[p + 1].
+    """
+    digits = np.empty((len(subscription), 32), np.uint8)
+    for p in range(len(start) - 1):
+        for i in range(start[p], start[p + 1]):
+            when = mixed(np.uint64(time[p]))
+            for half in range(2):
+                word = mixed(subscription[i, half] + mixed(publication[p, half] ^ when))
+                for d in range(16):
+                    nibble = (word >> np.uint64(60 - 4 * d)) & np.uint64(15)
+                    digits[i, 16 * half + d] = nibble + (48 if nibble < 10 else 87)
+    return digits

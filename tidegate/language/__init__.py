@@ -1,0 +1,38 @@
+"""The subscription language: CQL2 as text and as JSON, and the tree both stand for.
+
+This half reads and writes. It knows the notation of OGC 21-065r2 and nothing of predicates, patterns or publications.
+"""
+
+from __future__ import annotations
+
+from tidegate.language.cql2json import from_json, to_json
+from tidegate.language.instant import duration, instant, render_instant
+from tidegate.language.limits import DEFAULT_LIMITS, Limits
+from tidegate.language.parse import parse
+from tidegate.language.render import to_text
+from tidegate.language.spot import located, place
+from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, Node, walk
+
+__all__ = [
+    "DEFAULT_LIMITS",
+    "Array",
+    "Attribute",
+    "Box",
+    "Call",
+    "Geometry",
+    "Instant",
+    "Interval",
+    "Limits",
+    "Literal",
+    "Node",
+    "duration",
+    "from_json",
+    "instant",
+    "located",
+    "parse",
+    "place",
+    "render_instant",
+    "to_json",
+    "to_text",
+    "walk",
+]

@@ -1,0 +1,261 @@
+"""CQL2-JSON to the expression tree and back. The way in for bulk loading, so reading is written for speed.
+
+Reading takes what ``json.loads`` gives. Nodes carry no place: the path of a mistake is looked up in the JSON only
+when there is one, by the identity of the object at fault (for nodes, see ``spot.place``). Knows no functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tidegate.errors import LimitError, ParseError
+from tidegate.language import geometry
+from tidegate.language.build import exact
+from tidegate.language.instant import instant
+from tidegate.language.jsonfault import Fault, got, index_of, keys, path_of
+from tidegate.language.limits import DEFAULT_LIMITS, Limits
+from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, Node
+from tidegate.language.words import ROLES, arity_fault, is_name, operator
+
+__all__ = ["from_json", "to_json"]
+
+#: What ``json.loads`` gives.
+Json = Any
+
+_MOST = 9_007_199_254_740_992  # whole numbers up to here are doubles, every one
+_LEAST = -_MOST
+_LARGEST = 1.7976931348623157e308
+_OBJECTS = "an object with op, property, timestamp, date, interval, bbox or type"
+
+# Attributes recur in every subscription; the names of one system fit, and a flood of others only empties the cache.
+_CACHED = 4_096
+_CACHED_LENGTH = 64
+_attributes: dict[str, Attribute] = {}
+
+
+def from_json(value: object, limits: Limits = DEFAULT_LIMITS) -> Node:
+    """The expression that the JSON value stands for. Raises ParseError, or LimitError where a limit is passed."""
+    outer = [value]
+    try:
+        return _Reader(limits).nodes(outer, limits.depth)[0]
+    except Fault as fault:
+        at = "$" if fault.holder is outer else path_of(value, fault.holder) + fault.step
+        raise type(fault.error)(fault.error.expected, fault.error.got, at) from None
+
+
+class _Reader:
+    """One reading: counts down the nodes that are left and knows how long a string may be."""
+
+    __slots__ = ("left", "limits")
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits, self.left = limits, limits.nodes
+
+    def nodes(self, values: list[Any], room: int) -> list[Node]:
+        """The node of each value; ``room`` is how many levels of calls and arrays may still open."""
+        self.left -= len(values)
+        if self.left < 0:
+            raise Fault(_beyond(f"{self.limits.nodes} attributes, literals and calls (limit nodes)", "more"), values)
+        nodes: list[Node] = []
+        add = nodes.append
+        for value in values:
+            kind = type(value)
+            if kind is float and value - value == 0.0:  # not so for infinities and NaN
+                add(Literal(value))
+            elif kind is dict:
+                if len(value) == 2 and "op" in value:
+                    add(self.call(value, room))
+                elif len(value) == 1 and type(name := value.get("property")) is str:
+                    add(_attributes.get(name) or self.attribute(name, value))
+                else:
+                    add(self.literal(value))
+            elif kind is bool or (kind is int and _LEAST <= value <= _MOST):
+                add(Literal(value))
+            elif kind is str:
+                add(Literal(self.text(value, values, value)))
+            elif kind is list:
+                self.descend(room, value)
+                add(Array(tuple(self.nodes(value, room - 1))))
+            else:
+                add(Literal(_number(value, values)))
+        return nodes
+
+    def call(self, value: dict[str, Any], room: int) -> Call:
+        op, args = value["op"], value.get("args")
+        if type(op) is not str:
+            raise Fault(ParseError("the name of an operator or function", got(op)), value, ".op")
+        if type(args) is not list:
+            raise Fault(ParseError("a list of arguments", got(args)), value, ".args" if "args" in value else "")
+        role = ROLES.get(op)
+        if role is None:
+            op = operator(op)
+            role = ROLES.get(op)
+            if role is None and not is_name(op, called=True):
+                raise Fault(ParseError("the name of an operator or function", got(op)), value, ".op")
+        if role is not None and not role[0] <= len(args) <= role[1]:
+            fault = arity_fault(op, len(args))
+            raise Fault(fault or ParseError("other arguments", got(args)), value, ".args")
+        if op == "in" and type(args[1]) is not list:
+            raise Fault(ParseError("a list as the second argument of in", got(args[1])), args, "[1]")
+        if room <= 0:
+            self.descend(room, value)
+        return Call(op, tuple(self.nodes(args, room - 1)))
+
+    def descend(self, room: int, holder: object) -> None:
+        if room <= 0:
+            raise Fault(_beyond(f"{self.limits.depth} levels of nesting (limit depth)", "deeper nesting"), holder)
+
+    def text(self, text: str, holder: object, step: object) -> str:
+        """The string itself if it may be stored; ``step`` is the string's key, or the string where it is an item."""
+        if len(text) <= self.limits.text_length and (text.isascii() or _is_unicode(text)):
+            return text
+        where = index_of(holder, step) if isinstance(holder, list) else f".{step}"
+        if len(text) > self.limits.text_length:
+            most = f"{self.limits.text_length} characters in a string (limit text_length)"
+            raise Fault(_beyond(most, f"{len(text)}"), holder, where)
+        raise Fault(ParseError("Unicode text", "a lone surrogate"), holder, where)
+
+    def attribute(self, name: str, holder: dict[str, Any]) -> Attribute:
+        if not name:
+            raise Fault(ParseError("the name of an attribute", "''"), holder, ".property")
+        node = Attribute(self.text(name, holder, "property"))
+        if len(name) <= _CACHED_LENGTH:
+            if len(_attributes) >= _CACHED:
+                _attributes.clear()
+            _attributes[name] = node
+        return node
+
+    def literal(self, value: dict[str, Any]) -> Node:
+        """A temporal or spatial literal, or an object that is nothing."""
+        if "type" in value:
+            return self.geometry(value)
+        if "op" in value:
+            raise Fault(ParseError("op and args alone", keys(value)), value)
+        key = next(iter(value)) if len(value) == 1 else None
+        content = value.get(key)  # type: ignore[arg-type]
+        if key == "timestamp" or key == "date":
+            return _instant(content, value, f".{key}", key)
+        if key == "property":
+            raise Fault(ParseError("the name of an attribute", got(content)), value, ".property")
+        if key == "interval":
+            if type(content) is not list or len(content) != 2:
+                raise Fault(ParseError("a list of two bounds", got(content)), value, ".interval")
+            start, end = (self.bound(bound, content, f"[{index}]") for index, bound in enumerate(content))
+            return Interval(start, end)
+        if key == "bbox":
+            numbers = self.positions(content, 1, value, ".bbox")
+            try:
+                return geometry.box(numbers)
+            except ParseError as error:
+                raise Fault(error, value, ".bbox") from None
+        raise Fault(ParseError(_OBJECTS, keys(value)), value)
+
+    def bound(self, bound: Json, holder: list[Any], step: str) -> Instant | Attribute | None:
+        if type(bound) is str:
+            return None if bound == ".." else _instant(bound, holder, step, None)
+        if type(bound) is dict and len(bound) == 1 and type(bound.get("property")) is str:
+            return self.attribute(bound["property"], bound)
+        raise Fault(ParseError("a date, a timestamp, '..' or a property", got(bound)), holder, step)
+
+    def geometry(self, value: dict[str, Any]) -> Geometry:
+        kind = value["type"]
+        inside = "geometries" if kind == geometry.COLLECTION else "coordinates"
+        if kind not in (*geometry.NESTING, geometry.COLLECTION):
+            raise Fault(ParseError("a GeoJSON geometry type", got(kind)), value, ".type")
+        if len(value) != 2 or inside not in value:
+            raise Fault(ParseError(f"type and {inside} alone", keys(value)), value)
+        if kind == geometry.COLLECTION:
+            members = value[inside]
+            if type(members) is not list or not members:
+                raise Fault(ParseError("a list of geometries", got(members)), value, ".geometries")
+            for index, member in enumerate(members):
+                if type(member) is not dict or member.get("type") not in list(geometry.NESTING):
+                    raise Fault(ParseError("a geometry that is no collection", got(member)), members, f"[{index}]")
+            self.left -= len(members)
+            return geometry.collection([self.geometry(member) for member in members])
+        coordinates = self.positions(value[inside], geometry.NESTING[kind], value, ".coordinates")
+        try:
+            return geometry.geometry(kind, coordinates)
+        except ParseError as error:
+            raise Fault(error, value, ".coordinates") from None
+
+    def positions(self, value: Json, nesting: int, holder: object, step: str) -> tuple[Any, ...]:
+        if type(value) is not list:
+            wanted = "a list of numbers" if nesting == 1 else "a list of lists"
+            raise Fault(ParseError(wanted, got(value)), holder, step)
+        if nesting == 1:
+            return tuple([float(_number(number, value)) for number in value])
+        self.left -= len(value)
+        if self.left < 0:
+            raise Fault(_beyond(f"{self.limits.nodes} points (limit nodes)", "more"), holder, step)
+        return tuple([self.positions(part, nesting - 1, value, f"[{index}]") for index, part in enumerate(value)])
+
+
+def _number(value: Json, holder: list[Any]) -> int | float:
+    """The number, an integer only if a double holds it; what is no finite number is refused."""
+    number: int | float
+    if isinstance(value, int) and not isinstance(value, bool):
+        number = exact(int(value))
+    elif isinstance(value, float):
+        number = float(value)
+    else:
+        known = isinstance(value, bool | str | list | dict)  # so only where nothing but a number will do
+        wanted = "a number" if known else "a number, text, truth value, list or object"
+        raise Fault(ParseError(wanted, got(value)), holder, index_of(holder, value))
+    if not -_LARGEST <= number <= _LARGEST:
+        raise Fault(ParseError("a finite number", got(value)), holder, index_of(holder, value))
+    return number
+
+
+def _instant(text: Json, holder: object, step: str, wanted: str | None) -> Instant:
+    if type(text) is not str:
+        raise Fault(ParseError("a date or timestamp as text", got(text)), holder, step)
+    try:
+        micros, is_date = instant(text)
+    except ParseError as error:
+        raise Fault(error, holder, step) from None
+    if wanted is not None and is_date is not (wanted == "date"):
+        raise Fault(ParseError(f"a {wanted}", got(text)), holder, step)
+    return Instant(text, micros, is_date)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _beyond(most: str, there: str) -> LimitError:
+    return LimitError(f"at most {most}", there)
+
+
+def to_json(node: Node) -> Json:
+    """The expression as a value for ``json.dumps``; recursion goes as deep as the tree."""
+    if isinstance(node, Call):
+        return {"op": node.op, "args": [to_json(arg) for arg in node.args]}
+    if isinstance(node, Literal):
+        return node.value
+    if isinstance(node, Attribute):
+        return {"property": node.name}
+    if isinstance(node, Array):
+        return [to_json(item) for item in node.items]
+    if isinstance(node, Instant):
+        return {"date" if node.is_date else "timestamp": node.text}
+    if isinstance(node, Interval):
+        return {"interval": [_bound_json(node.start), _bound_json(node.end)]}
+    if isinstance(node, Box):
+        return {"bbox": list(node.bounds)}
+    if node.kind == geometry.COLLECTION:
+        members: Any = node.coordinates
+        return {"type": node.kind, "geometries": [to_json(member) for member in members]}
+    return {"type": node.kind, "coordinates": _lists(node.coordinates)}
+
+
+def _bound_json(bound: Instant | Attribute | None) -> Json:
+    return ".." if bound is None else {"property": bound.name} if isinstance(bound, Attribute) else bound.text
+
+
+def _lists(part: Json) -> Json:
+    return [_lists(inner) for inner in part] if isinstance(part, tuple) else part

@@ -1,0 +1,246 @@
+"""Publications, subscriptions and notifications: the words of the user's world, and the Arrow columns that carry them.
+
+Each is checked where it is made, so everything further in may trust it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from math import isfinite
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.errors import PublicationError, SubscriptionError, TidegateError, shown
+
+__all__ = [
+    "FLAT",
+    "GROUPED",
+    "PHASES",
+    "RESERVED",
+    "Notification",
+    "Publication",
+    "Subscription",
+    "Value",
+    "moment",
+]
+
+#: A number, string, truth value, timestamp, point (lon, lat), bag or series.
+Value = bool | int | float | str | datetime | date | tuple[float, float] | list[Any]
+
+PHASES = ("START", "END", "INSTANT")
+
+#: Names that are fields of a publication, with the kind of value they hold; every other name is an attribute.
+RESERVED: dict[str, str] = {
+    "id": "text",
+    "source": "text",
+    "time": "time",
+    "start": "time",
+    "end": "time",
+    "phase": "text",
+    "location": "point",
+    "valid_until": "time",
+    "event": "interval",
+}
+
+FLAT = pa.schema(
+    [
+        ("notification_id", pa.string()),
+        ("subscription_id", pa.string()),
+        ("subscriber", pa.string()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("publication_ids", pa.list_(pa.string())),
+        ("score", pa.float64()),
+        ("distance", pa.float64()),
+    ]
+)
+GROUPED = pa.schema(
+    [
+        ("publication_id", pa.string()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("subscription_ids", pa.list_(pa.string())),
+    ]
+)
+
+#: Characters of one text value of a publication.
+TEXT_LENGTH = 1_048_576
+#: Members of one bag or series.
+LIST_LENGTH = 1_048_576
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def micros(when: datetime | date) -> int:
+    """Microseconds since 1970, UTC; a date is its midnight."""
+    if not isinstance(when, datetime):
+        when = datetime(when.year, when.month, when.day, tzinfo=UTC)
+    return (when - _EPOCH) // _MICROSECOND
+
+
+def moment(micros: int) -> datetime:
+    """The instant so many microseconds after 1970, in UTC."""
+    return _EPOCH + micros * _MICROSECOND
+
+
+def _zoned(when: object, what: str, at: str, error: type[TidegateError]) -> datetime:
+    if not isinstance(when, datetime):
+        raise error(f"a datetime as {what}", shown(when), at)
+    try:
+        offset = when.utcoffset()
+    except Exception as exc:  # a tzinfo of the user's own may raise anything
+        raise error(f"a datetime with a usable time zone as {what}", f"{type(exc).__name__}: {exc}", at) from None
+    if offset is None:
+        raise error(f"a datetime with a time zone as {what}", f"{when.isoformat()} without one", at)
+    return when
+
+
+def _name(value: object, what: str, at: str, error: type[TidegateError]) -> str:
+    if not isinstance(value, str) or not value:
+        raise error(f"a non-empty string as {what}", shown(value), at)
+    if len(value) > 1024:
+        raise error(f"at most 1024 characters as {what}", f"{len(value)}", at)
+    _encodable(value, what, at, error)
+    return value
+
+
+def _encodable(value: str, what: str, at: str, error: type[TidegateError]) -> None:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise error(f"Unicode text as {what}", f"{shown(value)} with a lone surrogate", at) from None
+
+
+def _checked(value: object, at: str) -> Any:
+    """The value as the engine keeps it, or an error that says where it stands."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float):
+        try:
+            finite = isfinite(value)
+        except OverflowError:
+            finite = False
+        if not finite:
+            raise PublicationError("a finite number", shown(value), at)
+        return value
+    if isinstance(value, str):
+        if len(value) > TEXT_LENGTH:
+            raise PublicationError(f"text of at most {TEXT_LENGTH} characters", f"{len(value)} characters", at)
+        _encodable(value, "a text", at, PublicationError)
+        return value
+    if isinstance(value, datetime):
+        return _zoned(value, "a timestamp", at, PublicationError)
+    if isinstance(value, date):
+        return value
+    if isinstance(value, tuple):
+        return _point(value, at)
+    if isinstance(value, list):
+        if len(value) > LIST_LENGTH:
+            raise PublicationError(f"a list of at most {LIST_LENGTH} members", f"{len(value)}", at)
+        for i, item in enumerate(value):
+            if isinstance(item, list | tuple | Mapping) or item is None:
+                raise PublicationError("a number, string, truth value or timestamp", shown(item), f"{at}[{i}]")
+            _checked(item, f"{at}[{i}]")
+        return value
+    raise PublicationError("a number, string, truth value, timestamp, point or list", shown(value), at)
+
+
+def _point(value: object, at: str) -> tuple[float, float]:
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise PublicationError("a point (lon, lat)", shown(value), at)
+    for part, bound in zip(value, (180, 90), strict=True):
+        if isinstance(part, bool) or not isinstance(part, int | float) or not -bound <= part <= bound:
+            raise PublicationError("a point (lon, lat) with lon in [-180, 180] and lat in [-90, 90]", shown(value), at)
+    return float(value[0]), float(value[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """Something that happened: a reading, an event, a log line.
+
+    ``attributes`` holds any number of values; None among them means missing. An event that lasts is published once
+    with ``start`` and ``end``, or in two parts of the same ``id``, ``phase`` START and END.
+    """
+
+    id: str
+    source: str
+    time: datetime
+    attributes: Mapping[str, Value | None] = field(default_factory=dict)
+    start: datetime | None = None
+    end: datetime | None = None
+    phase: str | None = None
+    location: tuple[float, float] | None = None
+    valid_until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        _name(self.id, "the id", "publication", PublicationError)
+        at = f"publication {shown(self.id)}"
+        _name(self.source, "the source", at, PublicationError)
+        _zoned(self.time, "the time", at, PublicationError)
+        for name in ("start", "end", "valid_until"):
+            if (when := getattr(self, name)) is not None:
+                _zoned(when, name, at, PublicationError)
+        if self.start is not None and self.end is not None and self.end < self.start:
+            raise PublicationError("an end that is not before the start", f"end {self.end.isoformat()}", at)
+        if self.phase is not None and self.phase not in PHASES:
+            raise PublicationError(f"one of {', '.join(PHASES)} as phase", shown(self.phase), at)
+        if self.location is not None:
+            object.__setattr__(self, "location", _point(self.location, f"{at}, location"))
+        if not isinstance(self.attributes, Mapping):
+            raise PublicationError("a mapping of attributes", shown(self.attributes), at)
+        for name, value in self.attributes.items():
+            if not isinstance(name, str) or not name:
+                raise PublicationError("a non-empty string as attribute name", shown(name), at)
+            if name in RESERVED:
+                raise PublicationError("attribute names that are not reserved", shown(name), at)
+            if value is not None:
+                _checked(value, f"{at}, attribute {shown(name)}")
+
+    def value(self, name: str) -> Any:
+        """What an expression sees under that name: a field of the publication or an attribute; None if missing."""
+        return getattr(self, name) if name in RESERVED and name != "event" else self.attributes.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """A standing question: one CQL2 expression, as text or as a CQL2-JSON dict, and who asks it.
+
+    It sees the publications whose ``time`` is in [active_from, active_until).
+    """
+
+    id: str
+    subscriber: str
+    where: str | dict[str, Any] | bool
+    active_from: datetime | None = None
+    active_until: datetime | None = None
+
+    def __post_init__(self) -> None:
+        _name(self.id, "the id", "subscription", SubscriptionError)
+        at = f"subscription {shown(self.id)}"
+        _name(self.subscriber, "the subscriber", at, SubscriptionError)
+        if not isinstance(self.where, str | dict | bool):
+            raise SubscriptionError("CQL2 text or a CQL2-JSON dict as where", shown(self.where), at)
+        for name in ("active_from", "active_until"):
+            if (when := getattr(self, name)) is not None:
+                _zoned(when, name, at, SubscriptionError)
+        if self.active_from is not None and self.active_until is not None and self.active_until <= self.active_from:
+            raise SubscriptionError("active_until after active_from", self.active_until.isoformat(), at)
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """That a subscription was matched, by which publications, and when.
+
+    The id is derived from the content: the same match delivered twice is recognisably the same.
+    """
+
+    id: str
+    subscription: str
+    subscriber: str
+    time: datetime
+    publications: tuple[str, ...]
+    score: float | None = None
+    distance: float | None = None

@@ -1,0 +1,343 @@
+"""Bags: lists without order in which multiplicity counts, compared with a constant bag.
+
+``a_equals``, ``a_containedBy`` (sub-bag), ``a_contains`` (super-bag) and ``a_overlaps``. An optional third argument is
+the sub-operator of a composite operator: ``a_containedBy(b, (1, 3, 5), '<')`` asks for an injective assignment of the
+members of b to the members of the constant, each smaller than its partner (Keeney et al. 2008; seed 002 §3.3).
+Orders are decided by sorting, everything else by augmenting paths.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from math import inf, nextafter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.language.render import to_text
+from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node
+from tidegate.model import RESERVED, micros
+from tidegate.predicates.column import Many, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.family import Mismatch, function
+from tidegate.predicates.predicate import Alternatives, Hull, Predicate
+from tidegate.predicates.ranges import TOP, Point, Ranges, union
+from tidegate.predicates.text import regex
+
+__all__ = ["Bag"]
+
+#: A member as (kind, point): 1 and 1.0 are the same member, 1 and TRUE are not.
+Member = tuple[str, Any]
+
+ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+SUB_OPERATORS = ("=", "<>", *ORDERS, "LIKE")
+
+
+def _member(value: Any) -> Member:
+    if isinstance(value, bool):
+        return "truth", float(value)
+    if isinstance(value, int | float):
+        return "number", float(value)
+    if isinstance(value, str):
+        return "text", value
+    assert isinstance(value, date)
+    return "time", float(micros(value))
+
+
+def _constant_member(node: Node) -> Member:
+    if isinstance(node, Literal):
+        return _member(node.value)
+    if isinstance(node, Instant):
+        return "time", float(node.micros)
+    raise Mismatch("constants in a bag", to_text(node), node)
+
+
+# --- readings -----------------------------------------------------------------------------------------------------
+
+
+@reading
+class Size(Reading):
+    """How many members a bag has."""
+
+    name = "size"
+
+    def point(self, operand: str, publication: Row) -> Point | None:
+        value = publication.value(operand)
+        return float(len(value)) if isinstance(value, list) else None
+
+    def points(self, operand: str, table: Table) -> Points | None:
+        array = _lists(operand, table)
+        if array is None:
+            return None
+        return np.asarray(pc.list_value_length(array).cast(pa.float64()).fill_null(np.nan))
+
+
+class _Members(Reading):
+    is_many = True
+    kind: str
+
+    def point(self, operand: str, publication: Row) -> list[Point] | None:
+        value = publication.value(operand)
+        if not isinstance(value, list):
+            return None
+        return [point for kind, point in map(_member, value) if kind == self.kind]
+
+    def points(self, operand: str, table: Table) -> Points | None:
+        array = _lists(operand, table)
+        if array is None or not self._reads(array.type.value_type):
+            return None
+        lengths = np.asarray(pc.list_value_length(array).fill_null(0))
+        offsets = np.zeros(len(array) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        members = array.flatten()
+        return Many(offsets, members if self.is_text else np.asarray(members.cast(pa.float64(), safe=False)))
+
+    @staticmethod
+    def _reads(kind: pa.DataType) -> bool:
+        raise TypeError("no kind of member")
+
+
+@reading
+class Numbers(_Members):
+    """The numbers among the members of a bag."""
+
+    name = "numbers"
+    kind = "number"
+
+    @staticmethod
+    def _reads(kind: pa.DataType) -> bool:
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+@reading
+class Texts(_Members):
+    """The strings among the members of a bag."""
+
+    name = "texts"
+    kind = "text"
+    is_text = True
+
+    @staticmethod
+    def _reads(kind: pa.DataType) -> bool:
+        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _lists(operand: str, table: Table) -> pa.Array | None:
+    array = table.array(operand)
+    is_list = array is not None and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type))
+    return array if is_list else None
+
+
+# --- the predicate ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Bag(Predicate):
+    """A bag has a relation to a constant bag, with respect to a sub-operator (or has not, if ``negated``)."""
+
+    attribute: str
+    relation: str
+    members: tuple[Member, ...]
+    sub: str
+    negated: bool
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        if self.negated:
+            return False
+        if self.relation == "a_contains" and not self.members:
+            return True
+        return self._asks_for_one and self._some_partner() is not None
+
+    @property
+    def _asks_for_one(self) -> bool:
+        """Whether one member with a partner is all it takes."""
+        return self.relation == "a_overlaps" or (self.relation == "a_contains" and len(self.members) == 1)
+
+    @property
+    def hull(self) -> Hull:
+        n = len(self.members)
+        sizes: dict[str, Ranges] = {
+            "a_equals": ((float(n), float(n + 1)),),
+            "a_contains": ((float(n), inf),),
+            "a_containedBy": ((0.0, float(n + 1)),),
+            "a_overlaps": ((1.0, inf),),
+        }
+        size = column("size", self.attribute)
+        if self.negated:
+            return ((size, ((0.0, inf),)),)
+        partner = self._some_partner() if self._asks_for_one else self._one_member()
+        return ((size, sizes[self.relation]),) + (() if partner is None else (partner,))
+
+    def _some_partner(self) -> tuple[Any, Ranges] | None:
+        """The points that have a partner among the members, where they make ranges on one column."""
+        kinds = {kind for kind, _ in self.members}
+        if kinds not in ({"number"}, {"text"}) or self.sub not in ("=", *ORDERS):
+            return None
+        (kind,) = kinds
+        points = [point for _, point in self.members]
+        least, top = ("", TOP) if kind == "text" else (-inf, inf)
+        ranges: Ranges = {
+            "=": lambda: union(tuple((p, _after(p)) for p in points)),
+            "<": lambda: ((least, max(points)),),
+            "<=": lambda: ((least, _after(max(points))),),
+            ">": lambda: ((_after(min(points)), top),),
+            ">=": lambda: ((min(points), top),),
+        }[self.sub]()
+        return column("numbers" if kind == "number" else "texts", self.attribute), ranges
+
+    def _one_member(self) -> tuple[Any, Ranges] | None:
+        """A member that must occur: the longest text, or the largest number."""
+        if self.sub != "=" or self.relation not in ("a_equals", "a_contains"):
+            return None
+        texts = [point for kind, point in self.members if kind == "text"]
+        if texts:
+            point: Point = max(texts, key=lambda t: (len(t), t))
+            return column("texts", self.attribute), ((point, _after(point)),)
+        numbers = [point for kind, point in self.members if kind == "number"]
+        return (column("numbers", self.attribute), ((max(numbers), _after(max(numbers))),)) if numbers else None
+
+    def holds(self, publication: Row) -> bool:
+        value = publication.value(self.attribute)
+        if not isinstance(value, list):
+            return False
+        return _related([_member(v) for v in value], list(self.members), self.relation, self.sub) is not self.negated
+
+    def covers(self, other: Predicate) -> bool:
+        if self == other:
+            return True
+        if not isinstance(other, Bag) or (other.attribute, other.sub) != (self.attribute, "=") or self.sub != "=":
+            return False
+        if self.negated or other.negated:
+            return self._contradicts(other)
+        mine, theirs = Counter(self.members), Counter(other.members)
+        known = other.relation in ("a_equals", "a_contains")  # the bag has at least their members
+        if self.relation == "a_contains":
+            return known and mine <= theirs
+        if self.relation == "a_overlaps":
+            return (known and bool(mine & theirs)) or (other.relation == "a_overlaps" and theirs.keys() <= mine.keys())
+        if self.relation == "a_containedBy":
+            return other.relation in ("a_equals", "a_containedBy") and theirs <= mine
+        return False
+
+    def _contradicts(self, other: Bag) -> bool:
+        """NOT r(B) covers NOT q(C) exactly when q(C) covers r(B)."""
+        if not (self.negated and other.negated):
+            return False
+        positive = Bag(self.attribute, self.relation, self.members, self.sub, False)
+        return Bag(other.attribute, other.relation, other.members, other.sub, False).covers(positive)
+
+    def call(self) -> tuple[Call, bool]:
+        items = tuple(Instant("", int(p), False) if kind == "time" else Literal(p if kind != "truth" else bool(p)) for kind, p in self.members)
+        return Call(self.relation, (Attribute(self.attribute), Array(items), Literal(self.sub))), self.negated
+
+
+def _after(point: Point) -> Point:
+    return point + "\0" if isinstance(point, str) else nextafter(point, inf)
+
+
+def _related(bag: list[Member], constant: list[Member], relation: str, sub: str) -> bool:
+    """Whether the assignment that the relation asks for exists."""
+    if relation == "a_equals" and len(bag) != len(constant):
+        return False
+    if relation == "a_overlaps":
+        return any(_partners(member, other, sub) for member in bag for other in constant)
+    few, many, flipped = (constant, bag, True) if relation == "a_contains" else (bag, constant, False)
+    if len(few) > len(many):
+        return False
+    if sub == "=":
+        return Counter(few) <= Counter(many)
+    if sub in ORDERS:
+        return all(
+            _assigned([p for k, p in few if k == kind], [p for k, p in many if k == kind], sub, flipped)
+            for kind in {k for k, _ in few}
+        )
+    return _matched([[j for j, b in enumerate(many) if _partners(*((b, a) if flipped else (a, b)), sub)] for a in few])
+
+
+def _partners(member: Member, other: Member, sub: str) -> bool:
+    (kind, point), (other_kind, wanted) = member, other
+    if sub == "LIKE":
+        return kind == other_kind == "text" and regex(wanted).fullmatch(point) is not None
+    if kind != other_kind:
+        return False
+    if sub == "=":
+        return bool(point == wanted)
+    return bool(point != wanted) if sub == "<>" else ORDERS[sub](point, wanted)
+
+
+def _assigned(few: list[Any], many: list[Any], sub: str, flipped: bool) -> bool:
+    """An injective assignment of ``few`` into ``many`` under an order, greedily: hardest to please first."""
+    if len(few) > len(many):
+        return False
+    # the member of the bag stands left of the operator; flipped says that ``many`` is the bag
+    wants_larger = (sub[0] == "<") is not flipped
+    few, many = sorted(few, reverse=wants_larger), sorted(many, reverse=wants_larger)
+    compare = ORDERS[sub]
+    return all(compare(b, a) if flipped else compare(a, b) for a, b in zip(few, many, strict=False))
+
+
+def _matched(choices: list[list[int]]) -> bool:
+    """Whether every left node of a bipartite graph gets a partner of its own (augmenting paths, without recursion)."""
+    owner: dict[int, int] = {}
+    for start in range(len(choices)):
+        parent: dict[int, int] = {}
+        queue, free = [start], -1
+        while queue and free < 0:
+            left = queue.pop()
+            for right in choices[left]:
+                if right in parent:
+                    continue
+                parent[right] = left
+                if right not in owner:
+                    free = right
+                    break
+                queue.append(owner[right])
+        if free < 0:
+            return False
+        taken: dict[int, int] = {left: right for right, left in owner.items()}
+        while True:
+            left = parent[free]
+            before = taken.get(left)
+            owner[free] = left
+            if before is None:
+                break
+            free = before
+    return True
+
+
+_RELATIONS = {
+    "a_equals": "a_equals(tags, ('flood', 'river'))",
+    "a_contains": "a_contains(tags, ('flood'))",
+    "a_containedBy": "a_containedBy(levels, (1, 3, 5, 7, 9), '<')",
+    "a_overlaps": "a_overlaps(tags, ('flood', 'storm'))",
+}
+
+
+@function("bag", _RELATIONS, (2, 3))
+def relate(call: Call, negated: bool) -> Alternatives:
+    value, items = call.args[:2]
+    if not isinstance(value, Attribute) or value.name in RESERVED:
+        raise Mismatch("an attribute that is a bag", to_text(value), value)
+    if not isinstance(items, Array):
+        raise Mismatch("a bag such as (1, 2, 2)", to_text(items), items)
+    members = tuple(sorted(_constant_member(item) for item in items.items))
+    sub = "="
+    if len(call.args) == 3:
+        wanted = call.args[2]
+        sub = wanted.value.upper() if isinstance(wanted, Literal) and isinstance(wanted.value, str) else ""
+        if sub not in SUB_OPERATORS:
+            raise Mismatch(f"a sub-operator, one of {' '.join(SUB_OPERATORS)}", to_text(wanted), wanted)
+        if sub == "LIKE" and any(kind != "text" for kind, _ in members):
+            raise Mismatch("patterns in the bag of a LIKE", to_text(items), items)
+    return [(Bag(value.name, call.op, members, sub, negated),)]

@@ -1,0 +1,475 @@
+"""Comparisons: ``= <> < <= > >=``, BETWEEN, IN and IS NULL, on numbers, truth values, instants and text.
+
+Every one of them is a set of ranges on a column and therefore exact in the index. Also here: arithmetic on either side
+(``no2 + co > 50`` is a column of its own), and the comparison of two attributes (a column of signs).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from datetime import date
+from functools import lru_cache
+from math import inf, isfinite, nextafter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegate.language.render import to_text
+from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node
+from tidegate.model import RESERVED, micros
+from tidegate.predicates.column import Operand, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.family import Mismatch, function
+from tidegate.predicates.folding import folded, folded_array, folding_of
+from tidegate.predicates.predicate import Alternatives, Within
+from tidegate.predicates.ranges import ALL_NUMBERS, ALL_TEXT, TOP, Point, Ranges, complement, union
+
+__all__ = ["kind_of", "scalar_ranges", "text_column"]
+
+ARITHMETIC: dict[str, Callable[[float, float], float]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": np.fmod,
+    "div": lambda a, b: np.trunc(a / b),
+    "^": np.power,
+}
+COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
+_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_EXACT_MICROS = float(2**53)
+
+
+# --- readings -----------------------------------------------------------------------------------------------------
+
+
+@reading
+class Number(Reading):
+    """Integers and floats, as doubles; integers beyond 2^53 are rounded to the nearest double."""
+
+    name = "number"
+
+    def point(self, operand: Operand, publication: Row) -> Point | None:
+        if isinstance(operand, str):
+            value = publication.value(operand)
+            return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        result = _evaluate(operand, lambda name: np.float64(_missing(self.point(name, publication))))
+        return float(result) if isfinite(result) else None
+
+    def points(self, operand: Operand, table: Table) -> Points | None:
+        if isinstance(operand, str):
+            array = table.array(operand)
+            if array is None or not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
+                return None
+            return _doubles(array)
+        absent = np.full(1, np.nan)
+
+        def values(name: str) -> Any:
+            points = self.points(name, table)
+            return absent if points is None else points
+
+        result = np.broadcast_to(_evaluate(operand, values), (table.length,))
+        return np.where(np.isfinite(result), result, np.nan)
+
+    def names(self, operand: Operand) -> tuple[str, ...]:
+        return _names(operand)
+
+
+@reading
+class Time(Reading):
+    """Instants, as microseconds since 1970: exact between the years 1685 and 2255, to 32 µs elsewhere."""
+
+    name = "time"
+
+    def point(self, operand: str, publication: Row) -> Point | None:
+        value = publication.value(operand)
+        return float(micros(value)) if isinstance(value, date) else None
+
+    def points(self, operand: str, table: Table) -> Points | None:
+        array = table.array(operand)
+        if array is None or not pa.types.is_temporal(array.type):
+            return None
+        as_micros = array.cast(pa.timestamp("us")) if pa.types.is_date(array.type) else _micros(array)
+        return _doubles(as_micros.cast(pa.int64()))
+
+
+@reading
+class Truth(Reading):
+    """Truth values, as 0 and 1."""
+
+    name = "truth"
+
+    def point(self, operand: str, publication: Row) -> Point | None:
+        value = publication.value(operand)
+        return float(value) if isinstance(value, bool) else None
+
+    def points(self, operand: str, table: Table) -> Points | None:
+        array = table.array(operand)
+        if array is None or not pa.types.is_boolean(array.type):
+            return None
+        return _doubles(array.cast(pa.int8()))
+
+
+@reading
+class Text(Reading):
+    """Strings, in the order of their code points; the operand may be CASEI or ACCENTI of an attribute."""
+
+    name = "text"
+    is_text = True
+
+    def point(self, operand: Operand, publication: Row) -> Point | None:
+        name, folding = folding_of(operand)
+        value = publication.value(name)
+        return folded(value, folding) if isinstance(value, str) else None
+
+    def points(self, operand: Operand, table: Table) -> Points | None:
+        name, folding = folding_of(operand)
+        array = table.array(name)
+        if array is None or not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+            return None
+        return folded_array(array, folding)
+
+    def names(self, operand: Operand) -> tuple[str, ...]:
+        return (folding_of(operand)[0],)
+
+
+@reading
+class Presence(Reading):
+    """1 where the attribute has a value of whatever type, else 0; the one reading that is never missing."""
+
+    name = "presence"
+
+    def point(self, operand: str, publication: Row) -> Point | None:
+        return float(publication.value(operand) is not None)
+
+    def points(self, operand: str, table: Table) -> Points | None:
+        array = table.array(operand)
+        if array is None:
+            return np.zeros(table.length)
+        return np.asarray(array.is_valid()).astype(np.float64)
+
+
+@reading
+class Order(Reading):
+    """How two expressions compare: −1, 0 or 1; missing where either is or where their types differ."""
+
+    name = "order"
+
+    def point(self, operand: Call, publication: Row) -> Point | None:
+        left, right = operand.args
+        for kind in _PAIRED:
+            a, b = _side(left, kind, publication), _side(right, kind, publication)
+            if a is not None and b is not None:
+                return float((a > b) - (a < b))
+        return None
+
+    def points(self, operand: Call, table: Table) -> Points | None:
+        left, right = operand.args
+        signs = np.full(table.length, np.nan)
+        for kind in _PAIRED:
+            a, b = _sides(left, kind, table), _sides(right, kind, table)
+            if a is None or b is None:
+                continue
+            greater, less = _greater(a, b), _greater(b, a)
+            both = np.asarray(pc.and_(pa.array(a).is_valid(), pa.array(b).is_valid())) if kind == "text" else ~np.isnan(a + b)
+            signs = np.where(both, greater.astype(np.float64) - less, signs)
+        return signs
+
+    def names(self, operand: Call) -> tuple[str, ...]:
+        return _names(operand)
+
+
+_PAIRED = ("number", "text", "time", "truth")
+
+
+def _side(node: Node, kind: str, publication: Row) -> Any:
+    if kind != "number" and isinstance(node, Call) and node.op in ARITHMETIC:
+        return None
+    if kind != "text" and isinstance(node, Call) and node.op not in ARITHMETIC:
+        return None
+    return column(kind, _operand(node)).point(publication)
+
+
+def _sides(node: Node, kind: str, table: Table) -> Any:
+    if kind != "number" and isinstance(node, Call) and node.op in ARITHMETIC:
+        return None
+    if kind != "text" and isinstance(node, Call) and node.op not in ARITHMETIC:
+        return None
+    at = column(kind, _operand(node))
+    return at.how.points(at.operand, table)
+
+
+def _greater(a: Any, b: Any) -> Any:
+    if isinstance(a, np.ndarray):
+        return a > b
+    return np.asarray(pc.fill_null(pc.greater(a.cast(pa.large_string()), b.cast(pa.large_string())), False))
+
+
+def _missing(point: float | None) -> float:
+    return np.nan if point is None else point
+
+
+def _doubles(array: pa.Array) -> Points:
+    return np.asarray(array.cast(pa.float64(), safe=False).fill_null(np.nan))
+
+
+def _micros(array: pa.Array) -> pa.Array:
+    """Timestamps floored to microseconds."""
+    return pc.floor_temporal(array, unit="microsecond").cast(pa.timestamp("us", array.type.tz), safe=False)
+
+
+def _names(operand: Operand) -> tuple[str, ...]:
+    if isinstance(operand, str):
+        return (operand,)
+    if isinstance(operand, Attribute):
+        return (operand.name,)
+    if isinstance(operand, Call):
+        return tuple(dict.fromkeys(name for arg in operand.args for name in _names(arg)))
+    return ()
+
+
+def _evaluate(node: Node, value: Callable[[str], Any]) -> Any:
+    """An arithmetic expression in doubles, one or a whole column; anything undefined becomes NaN or infinite."""
+    if isinstance(node, Literal):
+        return np.float64(node.value)
+    if isinstance(node, Attribute):
+        return value(node.name)
+    assert isinstance(node, Call)
+    with np.errstate(all="ignore"):
+        left, right = (_evaluate(arg, value) for arg in node.args)
+        return ARITHMETIC[node.op](left, right)
+
+
+# --- types --------------------------------------------------------------------------------------------------------
+
+
+def kind_of(node: Node) -> str:
+    """The reading a node asks for: ``number``, ``text``, ``time``, ``truth``; ``any`` for an attribute of unknown type."""
+    if isinstance(node, Literal):
+        if isinstance(node.value, bool):
+            return "truth"
+        return "text" if isinstance(node.value, str) else "number"
+    if isinstance(node, Attribute):
+        return RESERVED.get(node.name, "any")
+    if isinstance(node, Instant):
+        return "time"
+    if isinstance(node, Call):
+        if node.op in ARITHMETIC:
+            for arg in node.args:
+                if kind_of(arg) not in ("number", "any"):
+                    raise Mismatch(f"numbers around {node.op}", _named(arg), arg)
+            return "number"
+        if node.op in ("casei", "accenti"):
+            inner = node.args[0]
+            if kind_of(inner) not in ("text", "any"):
+                raise Mismatch(f"text in {node.op.upper()}", _named(inner), inner)
+            return "text"
+    raise Mismatch("a number, text, instant or truth value", _named(node), node)
+
+
+def _named(node: Node) -> str:
+    if isinstance(node, Attribute) and node.name in RESERVED:
+        return f"{node.name}, which is {_KINDS[RESERVED[node.name]]}"
+    if isinstance(node, Literal):
+        return f"{_KINDS[kind_of(node)]} {to_text(node)}"
+    return to_text(node)
+
+
+_KINDS = {
+    "number": "a number",
+    "text": "a text",
+    "time": "an instant",
+    "truth": "a truth value",
+    "point": "a point",
+    "interval": "an interval",
+    "any": "an attribute",
+}
+
+
+def _is_constant(node: Node) -> bool:
+    if isinstance(node, Call):
+        return all(_is_constant(arg) for arg in node.args)
+    return isinstance(node, Literal | Instant)
+
+
+def _constant(node: Node) -> Point:
+    """The point of a constant expression, folded."""
+    if isinstance(node, Literal):
+        return node.value if isinstance(node.value, str) else float(node.value)
+    if isinstance(node, Instant):
+        return float(node.micros)
+    assert isinstance(node, Call)
+    if node.op in ARITHMETIC:
+        result = _evaluate(node, lambda name: np.nan)
+        if not isfinite(result):
+            raise Mismatch("arithmetic with a finite result", to_text(node), node)
+        return float(result)
+    return folded(_constant(node.args[0]), (node.op,))
+
+
+@lru_cache(maxsize=4096)
+def _operand_of_call(node: Call) -> Operand:
+    return node
+
+
+def _operand(node: Node) -> Operand:
+    return node.name if isinstance(node, Attribute) else _operand_of_call(node)  # type: ignore[arg-type]
+
+
+def text_column(node: Node, reading: str = "text") -> Any:
+    """The column of a text operand: an attribute, or CASEI and ACCENTI of one."""
+    if kind_of(node) not in ("text", "any"):
+        raise Mismatch("text", _named(node), node)
+    return column(reading, _operand(node))
+
+
+def _successor(point: Point, kind: str) -> Point:
+    if kind == "text":
+        return point + "\0"
+    if kind == "number":
+        return nextafter(point, inf)
+    if kind == "time" and abs(point) < _EXACT_MICROS:
+        return point + 1
+    return nextafter(point, inf) if kind == "time" else point + 1
+
+
+_DAY = 86_400_000_000.0
+
+
+def scalar_ranges(op: str, node: Node, kind: str) -> Ranges:
+    """The points x with ``x op node``. A DATE is the whole of its day in UTC."""
+    if isinstance(node, Literal) and kind == "number":
+        point: Point = float(node.value)
+        after: Point = nextafter(point, inf)
+    else:
+        point = _constant(node)
+        after = point + _DAY if isinstance(node, Instant) and node.is_date else _successor(point, kind)
+    if op == "=":
+        return ((point, after),)
+    least, most = ("", TOP) if kind == "text" else (-inf, inf)
+    if op == "<":
+        return ((least, point),) if least < point else ()
+    if op == "<=":
+        return ((least, after),)
+    if op == ">":
+        return ((after, most),)
+    if op == ">=":
+        return ((point, most),)
+    return complement(((point, after),), ALL_TEXT if kind == "text" else ALL_NUMBERS)
+
+
+# --- compilation --------------------------------------------------------------------------------------------------
+
+_COMPARE = {
+    "=": "station = 'z7'",
+    "<>": "status <> 'ok'",
+    "<": "depth < 0.5",
+    "<=": "temperature <= -5",
+    ">": "no2 > 40",
+    ">=": "time >= TIMESTAMP('2026-11-15T08:00:00Z')",
+}
+_OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def _kind_together(a: Node, b: Node) -> str:
+    left, right = kind_of(a), kind_of(b)
+    for kind, node in ((left, a), (right, b)):
+        if kind in ("point", "interval"):
+            raise Mismatch("a number, text, instant or truth value", _named(node), node)
+    if left != right and "any" not in (left, right):
+        raise Mismatch(f"{_KINDS[left]} to compare with {_named(a)}", _named(b), b)
+    return right if left == "any" else left
+
+
+@function("comparison", _COMPARE, (2, 2))
+def compare(call: Call, negated: bool) -> Alternatives:
+    left, right = call.args
+    op = _OPPOSITE[call.op] if negated else call.op
+    if _is_constant(left):
+        if _is_constant(right):
+            kind = _kind_together(left, right)
+            held = any(low <= _constant(left) < high for low, high in scalar_ranges(op, right, kind))
+            return [()] if held else []
+        left, right, op = right, left, _MIRRORED[op]
+    kind = _kind_together(left, right)
+    if _is_constant(right):
+        return [(Within(column(kind, _operand(left)), scalar_ranges(op, right, kind)),)]
+    signs = scalar_ranges(op, _ZERO, "number")
+    return [(Within(column("order", Call("order", (left, right))), signs),)]
+
+
+_ZERO = Literal(0)
+
+
+@function("comparison", {"between": "lat BETWEEN 45.81 AND 45.82"}, (3, 3))
+def between(call: Call, negated: bool) -> Alternatives:
+    value, low, high = call.args
+    if type(value) is Attribute and type(low) is Literal and type(high) is Literal and value.name not in RESERVED:
+        least, most = low.value, high.value
+        if type(least) is not bool and type(most) is not bool and type(least) is not str and type(most) is not str:
+            if least > most:
+                raise Mismatch("BETWEEN with the lower bound first", f"{to_text(low)} AND {to_text(high)}", low)
+            ranges: Ranges = ((float(least), nextafter(most, inf)),)
+            if negated:
+                ranges = complement(ranges, ALL_NUMBERS)
+            return [(Within(column("number", value.name), ranges),)]
+    _kind_together(value, low)
+    kind = _kind_together(low, high)
+    if not (_is_constant(low) and _is_constant(high)):
+        return _two_sided(call, negated)
+    if _constant(low) > _constant(high):
+        raise Mismatch("BETWEEN with the lower bound first", f"{to_text(low)} AND {to_text(high)}", low)
+    if _is_constant(value):
+        return _two_sided(call, negated)
+    ranges = ((_constant(low), scalar_ranges("<=", high, kind)[0][1]),)
+    if negated:
+        ranges = complement(ranges, ALL_TEXT if kind == "text" else ALL_NUMBERS)
+    return [(Within(column(kind, _operand(value)), ranges),)]
+
+
+def _two_sided(call: Call, negated: bool) -> Alternatives:
+    """BETWEEN as two comparisons; its negation still needs both of them to be decidable."""
+    value, low, high = call.args
+    above, below = Call(">=", (value, low), call.at), Call("<=", (value, high), call.at)
+    alternatives = [a + b for a in compare(above, False) for b in compare(below, False)]
+    if not negated:
+        return alternatives
+    decidable = tuple(Within(p.column, p.column.how.axis) for p in _ranges(compare(above, False) + compare(below, False)))
+    return [(*clause, *decidable) for clause in compare(above, True) + compare(below, True)]
+
+
+def _ranges(alternatives: Alternatives) -> list[Within]:
+    return [predicate for clause in alternatives for predicate in clause if isinstance(predicate, Within)]
+
+
+@function("comparison", {"in": "kind IN ('rain', 'snow')"}, (2, 2))
+def is_in(call: Call, negated: bool) -> Alternatives:
+    value, items = call.args
+    if not isinstance(items, Array) or not items.items:
+        raise Mismatch("a list of at least one value after IN", to_text(items), items)
+    for item in items.items:
+        if not _is_constant(item):
+            raise Mismatch("constants in the list of an IN", to_text(item), item)
+    kinds = {_kind_together(value, item) for item in items.items}
+    if len(kinds) > 1:
+        raise Mismatch("values of one type in the list of an IN", to_text(items), items)
+    (kind,) = kinds
+    if _is_constant(value):
+        parts = [compare(Call("=", (value, item)), negated) for item in items.items]
+        return ([()] if all(parts) else []) if negated else ([()] if any(parts) else [])
+    ranges = union(tuple(r for item in items.items for r in scalar_ranges("=", item, kind)))
+    if negated:
+        ranges = complement(ranges, ALL_TEXT if kind == "text" else ALL_NUMBERS)
+    return [(Within(column(kind, _operand(value)), ranges),)]
+
+
+@function("comparison", {"isNull": "battery IS NULL"}, (1, 1))
+def is_null(call: Call, negated: bool) -> Alternatives:
+    (value,) = call.args
+    if not isinstance(value, Attribute):
+        raise Mismatch("an attribute before IS NULL", to_text(value), value)
+    if value.name == "event":
+        raise Mismatch("start or end before IS NULL", "event, which is an interval", value)
+    return [(Within(column("presence", value.name), scalar_ranges("=", Literal(int(negated)), "truth")),)]

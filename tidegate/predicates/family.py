@@ -1,0 +1,59 @@
+"""The registry of predicate families: which operators and functions exist, and what each compiles to.
+
+A family registers its functions by decorating the function that compiles a call of them. The type checker, the
+documentation tests, the command-line help and the laws all find a family here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from tidegate.language.tree import Call, Node
+from tidegate.predicates.predicate import Alternatives
+
+__all__ = ["FUNCTIONS", "Function", "Mismatch", "function", "near_misses"]
+
+
+class Mismatch(Exception):
+    """A call that cannot be compiled; the filter compiler turns it into a ``TypeMismatch`` with the place in the source."""
+
+    def __init__(self, expected: str, got: str, node: Node) -> None:
+        super().__init__(expected, got)
+        self.expected, self.got, self.node = expected, got, node
+
+
+Compile = Callable[[Call, bool], Alternatives]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """An operator or function: ``compile(call, negated)`` gives its predicates as alternatives of conjunctions."""
+
+    op: str
+    family: str
+    arity: tuple[int, int]
+    example: str
+    compile: Compile
+
+
+#: Every operator and function by its CQL2-JSON name.
+FUNCTIONS: dict[str, Function] = {}
+
+
+def function(family: str, ops: dict[str, str], arity: tuple[int, int]) -> Callable[[Compile], Compile]:
+    """Register ``ops`` (name → an example that parses and matches something) to be compiled by the decorated function."""
+
+    def register(compile: Compile) -> Compile:
+        for op, example in ops.items():
+            FUNCTIONS[op] = Function(op, family, arity, example, compile)
+        return compile
+
+    return register
+
+
+def near_misses(op: str) -> list[str]:
+    """Registered names that look like ``op``, best first."""
+    names = {name.lower(): name for name in FUNCTIONS if name[0].isalpha()}
+    return [names[name] for name in get_close_matches(op.lower(), names, n=3, cutoff=0.6)]

@@ -1,0 +1,306 @@
+"""Places: a point of the publication against a box, a polygon, another point, or a distance in metres.
+
+Boxes are ranges of longitude and latitude and exact. Other shapes have their bounding box as hull and are settled by
+shapely (in the plane of longitude and latitude) or, for distances, by the haversine formula on a sphere of the
+Earth's mean radius.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import asin, cos, degrees, inf, nextafter, pi, radians, sin
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import shapely
+from numpy.typing import NDArray
+
+from tidegate.errors import shown
+from tidegate.language.cql2json import to_json
+from tidegate.language.render import to_text
+from tidegate.language.tree import Attribute, Box, Call, Geometry, Literal, Node
+from tidegate.model import RESERVED
+from tidegate.predicates.column import Points, Reading, Row, Table, column, reading
+from tidegate.predicates.family import Mismatch, function
+from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
+from tidegate.predicates.ranges import ALL_NUMBERS, Point, Ranges, complement, union
+
+__all__ = ["EARTH_RADIUS", "Near", "Region", "haversine"]
+
+#: Mean radius of the Earth in metres (IUGG R₁).
+EARTH_RADIUS = 6_371_008.8
+
+
+class _Coordinate(Reading):
+    index: int
+
+    def point(self, operand: str, publication: Row) -> Point | None:
+        value = publication.value(operand)
+        return float(value[self.index]) if isinstance(value, tuple) else None
+
+    def points(self, operand: str, table: Table) -> Points | None:
+        array = table.array(operand)
+        if array is None or not pa.types.is_struct(array.type):
+            return None
+        part = pc.struct_field(array, self.name)
+        return np.asarray(pc.if_else(array.is_valid(), part, None).cast(pa.float64()).fill_null(np.nan))
+
+
+@reading
+class Longitude(_Coordinate):
+    """Degrees east of a point."""
+
+    name = "lon"
+    index = 0
+
+
+@reading
+class Latitude(_Coordinate):
+    """Degrees north of a point."""
+
+    name = "lat"
+    index = 1
+
+
+def haversine(lon: Any, lat: Any, lon2: Any, lat2: Any) -> Any:
+    """Metres between points in degrees, on the sphere; numbers or arrays."""
+    phi, phi2 = np.radians(lat), np.radians(lat2)
+    a = np.sin((phi2 - phi) / 2) ** 2 + np.cos(phi) * np.cos(phi2) * np.sin(np.radians(lon2 - lon) / 2) ** 2
+    return 2 * EARTH_RADIUS * np.arcsin(np.sqrt(np.minimum(a, 1.0)))
+
+
+@lru_cache(maxsize=65_536)
+def _prepared(geometry: Geometry) -> Any:
+    shape = shapely.from_geojson(orjson.dumps(to_json(geometry)))
+    shapely.prepare(shape)
+    return shape
+
+
+_RELATES = {
+    "s_intersects": shapely.intersects,
+    "s_within": shapely.within,
+    "s_equals": shapely.equals,
+    "s_touches": shapely.touches,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Region(Predicate):
+    """A point has a relation to a geometry (or has not, if ``negated``)."""
+
+    attribute: str
+    relation: str
+    geometry: Geometry
+    negated: bool
+
+    @property
+    def hull(self) -> Hull:
+        if self.negated:
+            return ((column("lon", self.attribute), ALL_NUMBERS),)
+        west, south, east, north = _prepared(self.geometry).bounds
+        return _box_hull(self.attribute, west, south, east, north)
+
+    def holds(self, publication: Row) -> bool:
+        value = publication.value(self.attribute)
+        return isinstance(value, tuple) and bool(_relate(self, np.array([value]))[0]) is not self.negated
+
+    def covers(self, other: Predicate) -> bool:
+        if self == other:
+            return True
+        if not isinstance(other, Region | Near) or other.attribute != self.attribute:
+            return False
+        if self.negated or other.negated or self.relation not in ("s_intersects", "s_within"):
+            return False
+        if isinstance(other, Near):  # the circle's bounding box must lie inside
+            inner = shapely.box(*_bounds(other.hull))
+            return bool(shapely.contains_properly(_prepared(self.geometry), inner))
+        inside = _prepared(other.geometry)
+        if self.relation == other.relation and shapely.equals(_prepared(self.geometry), inside):
+            return True
+        return bool(shapely.contains_properly(_prepared(self.geometry), inside))
+
+    def call(self) -> tuple[Call, bool]:
+        return Call(self.relation, (Attribute(self.attribute), self.geometry)), self.negated
+
+    @classmethod
+    def settle(cls, predicates: Sequence[Predicate], publications: Sequence[Row]) -> NDArray[np.bool_]:
+        held = np.zeros(len(predicates), np.bool_)
+        groups: dict[Predicate, list[int]] = {}
+        for i, predicate in enumerate(predicates):
+            groups.setdefault(predicate, []).append(i)
+        for predicate, rows in groups.items():
+            assert isinstance(predicate, Region)
+            values = [publications[i].value(predicate.attribute) for i in rows]
+            found = _relate(predicate, np.array([v if isinstance(v, tuple) else (np.nan, np.nan) for v in values]))
+            held[rows] = [isinstance(v, tuple) and bool(f) is not predicate.negated for v, f in zip(values, found, strict=True)]
+        return held
+
+
+def _relate(region: Region, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    shape = _prepared(region.geometry)
+    if region.relation == "s_intersects":
+        return np.asarray(shapely.intersects_xy(shape, points[:, 0], points[:, 1]))
+    return np.asarray(_RELATES[region.relation](shapely.points(points), shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Near(Predicate):
+    """A point is at most so many metres from another (or further, if ``negated``)."""
+
+    attribute: str
+    lon: float
+    lat: float
+    metres: float
+    negated: bool
+
+    @property
+    def hull(self) -> Hull:
+        if self.negated:
+            return ((column("lon", self.attribute), ALL_NUMBERS),)
+        angle = self.metres / EARTH_RADIUS * (1 + 1e-9) + 1e-12
+        south, north = self.lat - degrees(angle), self.lat + degrees(angle)
+        if angle >= pi / 2 or south <= -90 or north >= 90:  # a pole is inside: every longitude is
+            return (
+                (column("lon", self.attribute), ALL_NUMBERS),
+                (column("lat", self.attribute), ((south, nextafter(north, inf)),)),
+            )
+        width = degrees(asin(min(1.0, sin(angle) / cos(radians(self.lat))))) * (1 + 1e-9)
+        return _box_hull(self.attribute, self.lon - width, south, self.lon + width, north)
+
+    def holds(self, publication: Row) -> bool:
+        value = publication.value(self.attribute)
+        return isinstance(value, tuple) and bool(haversine(*value, self.lon, self.lat) <= self.metres) is not self.negated
+
+    def covers(self, other: Predicate) -> bool:
+        if not isinstance(other, Near) or other.attribute != self.attribute or other.negated is not self.negated:
+            return False
+        apart = float(haversine(self.lon, self.lat, other.lon, other.lat)) * (1 + 1e-9)
+        if self == other or apart == 0:
+            return self.metres <= other.metres if self.negated else self.metres >= other.metres
+        if self.negated:
+            return apart + self.metres <= other.metres
+        return apart + other.metres <= self.metres
+
+    def call(self) -> tuple[Call, bool]:
+        centre = Geometry("Point", (self.lon, self.lat))
+        return Call("s_dwithin", (Attribute(self.attribute), centre, Literal(self.metres))), self.negated
+
+    @classmethod
+    def settle(cls, predicates: Sequence[Predicate], publications: Sequence[Row]) -> NDArray[np.bool_]:
+        circles = np.array([(p.lon, p.lat, p.metres, p.negated) for p in predicates])  # type: ignore[attr-defined]
+        pairs = zip(predicates, publications, strict=True)
+        values = [publication.value(p.attribute) for p, publication in pairs]  # type: ignore[attr-defined]
+        points = np.array([v if isinstance(v, tuple) else (np.nan, np.nan) for v in values])
+        near = haversine(points[:, 0], points[:, 1], circles[:, 0], circles[:, 1]) <= circles[:, 2]
+        return np.asarray((near != circles[:, 3].astype(bool)) & ~np.isnan(points[:, 0]))
+
+
+def _bounds(hull: Hull) -> tuple[float, float, float, float]:
+    """West, south, east, north of a hull of longitude and latitude."""
+    by_reading = {at.reading: ranges for at, ranges in hull}
+    lon, lat = by_reading["lon"], by_reading["lat"]
+    return max(lon[0][0], -180.0), max(lat[0][0], -90.0), min(lon[-1][1], 180.0), min(lat[-1][1], 90.0)
+
+
+def _box_hull(attribute: str, west: float, south: float, east: float, north: float) -> Hull:
+    """Longitudes from west to east, around the antimeridian if need be, and latitudes; bounds included."""
+    return (
+        (column("lon", attribute), _longitudes(west, nextafter(east, inf))),
+        (column("lat", attribute), ((south, nextafter(north, inf)),)),
+    )
+
+
+def _longitudes(west: float, east: float) -> Ranges:
+    if east - west >= 360:
+        return ALL_NUMBERS
+    pieces: list[tuple[float, float]] = [(west, east)]
+    if west < -180:
+        pieces.append((west + 360 - 1e-9, inf))
+    if east > 180:
+        pieces.append((-inf, east - 360 + 1e-9))
+    return union(tuple(pieces))
+
+
+def _within_box(attribute: str, box: Box, inclusive: bool, node: Node) -> list[Within]:
+    bounds = box.bounds
+    west, south, east, north = bounds if len(bounds) == 4 else (bounds[0], bounds[1], bounds[3], bounds[4])
+    if south > north:
+        raise Mismatch("BBOX(west, south, east, north) with south ≤ north", to_text(box), node)
+    if inclusive:
+        east, north = nextafter(east, inf), nextafter(north, inf)
+    else:
+        west, south = nextafter(west, inf), nextafter(south, inf)
+    lon: Ranges = ((west, east),) if west < east else ()
+    if bounds[0] > bounds[len(bounds) // 2]:  # across the antimeridian
+        lon = ((-inf, east), (west, inf))
+    lat: Ranges = ((south, north),) if south < north else ()
+    return [Within(column("lon", attribute), lon), Within(column("lat", attribute), lat)]
+
+
+_SPATIAL = {
+    "s_intersects": "S_INTERSECTS(location, POLYGON((7.1 45.8, 7.3 45.8, 7.2 45.9, 7.1 45.8)))",
+    "s_disjoint": "S_DISJOINT(location, BBOX(7.1, 45.8, 7.3, 45.9))",
+    "s_within": "S_WITHIN(location, BBOX(7.1, 45.8, 7.3, 45.9))",
+    "s_contains": "S_CONTAINS(BBOX(7.1, 45.8, 7.3, 45.9), location)",
+    "s_equals": "S_EQUALS(location, POINT(7.17 45.87))",
+    "s_touches": "S_TOUCHES(location, POLYGON((7.1 45.8, 7.3 45.8, 7.2 45.9, 7.1 45.8)))",
+}
+
+
+@function("place", _SPATIAL, (2, 2))
+def relate(call: Call, negated: bool) -> Alternatives:
+    op, (left, right) = call.op, call.args
+    if isinstance(right, Attribute) and not isinstance(left, Attribute):
+        left, right = right, left
+        op = {"s_contains": "s_within", "s_within": "s_contains"}.get(op, op)
+    attribute = _attribute(left)
+    if op == "s_disjoint":
+        op, negated = "s_intersects", not negated
+    if op == "s_contains":  # a point contains nothing but that point
+        op = "s_equals"
+    if isinstance(right, Box) and op in ("s_intersects", "s_within"):
+        parts = _within_box(attribute, right, op == "s_intersects", right)
+        if not negated:
+            return [tuple(parts)]
+        return [(Within(p.column, complement(p.ranges, ALL_NUMBERS)),) for p in parts]
+    if isinstance(right, Box):
+        west, south, east, north = right.bounds if len(right.bounds) == 4 else (*right.bounds[:2], *right.bounds[3:5])
+        ring = ((west, south), (east, south), (east, north), (west, north), (west, south))
+        right = Geometry("Polygon", (ring,), right.at)
+    if not isinstance(right, Geometry):
+        raise Mismatch("a geometry (POINT, POLYGON, BBOX …)", to_text(right), right)
+    _check_valid(right)
+    return [(Region(attribute, op, right, negated),)]
+
+
+def _check_valid(geometry: Geometry) -> None:
+    shape = _prepared(geometry)
+    if not shapely.is_valid(shape):
+        raise Mismatch("a valid geometry", shapely.is_valid_reason(shape), geometry)
+
+
+@function("place", {"s_dwithin": "S_DWITHIN(location, POINT(7.17 45.87), 500)"}, (3, 3))
+def near(call: Call, negated: bool) -> Alternatives:
+    left, centre, metres = call.args
+    if isinstance(centre, Attribute) and isinstance(left, Geometry):
+        left, centre = centre, left
+    if not isinstance(centre, Geometry) or centre.kind != "Point":
+        raise Mismatch("a POINT as the centre", to_text(centre), centre)
+    if not isinstance(metres, Literal) or isinstance(metres.value, bool | str) or metres.value < 0:
+        raise Mismatch("a distance in metres, 0 or more", to_text(metres), metres)
+    lon, lat = (float(c) for c in centre.coordinates[:2])  # type: ignore[arg-type]
+    if not (-180 <= lon <= 180 and -90 <= lat <= 90):
+        raise Mismatch("a POINT with lon in [-180, 180] and lat in [-90, 90]", shown((lon, lat)), centre)
+    return [(Near(_attribute(left), lon, lat, float(metres.value), negated),)]
+
+
+def _attribute(node: Node) -> str:
+    if not isinstance(node, Attribute) or RESERVED.get(node.name, "point") != "point":
+        raise Mismatch("an attribute that is a point", to_text(node), node)
+    return node.name
+

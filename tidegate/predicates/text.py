@@ -1,0 +1,213 @@
+"""Text patterns: LIKE with ``%`` (any characters), ``_`` (one character) and ``\\`` to escape them; CASEI and ACCENTI.
+
+A pattern without wildcards, a prefix and a suffix are ranges, on the text or on the text read backwards, and exact. Any
+other pattern has a hull of its fixed ends and one three-letter piece that must occur, and is settled by a regular
+expression.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.language.render import to_text
+from tidegate.language.tree import Attribute, Call, Literal
+from tidegate.predicates.column import Many, Operand, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.comparison import kind_of, scalar_ranges, text_column
+from tidegate.predicates.family import Mismatch, function
+from tidegate.predicates.folding import folded, folding_of
+from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
+from tidegate.predicates.ranges import ALL_TEXT, TOP, Point, Ranges
+
+__all__ = ["Like", "regex"]
+
+#: Letters of English and of logs, commonest first: a piece of rare letters prunes more.
+_COMMON = " etaoinsrhldcumfpgwybvkxjqz"
+
+
+def _text(operand: Operand, publication: Row) -> str | None:
+    point: str | None = column("text", operand).point(publication)
+    return point
+
+
+def _texts(operand: Operand, table: Table) -> pa.Array | None:
+    at = column("text", operand)
+    return at.how.points(at.operand, table)
+
+
+@reading
+class Reversed(Reading):
+    """Text read backwards, so that a suffix is a prefix."""
+
+    name = "reversed"
+    is_text = True
+
+    def point(self, operand: Operand, publication: Row) -> Point | None:
+        text = _text(operand, publication)
+        return None if text is None else text[::-1]
+
+    def points(self, operand: Operand, table: Table) -> Points | None:
+        texts = _texts(operand, table)
+        if texts is None:
+            return None
+        return pa.array([None if t is None else t[::-1] for t in texts.to_pylist()], pa.large_string())
+
+    def names(self, operand: Operand) -> tuple[str, ...]:
+        return (folding_of(operand)[0],)
+
+
+@reading
+class Trigrams(Reading):
+    """Every three characters in a row of a text."""
+
+    name = "trigrams"
+    is_text = True
+    is_many = True
+
+    def point(self, operand: Operand, publication: Row) -> list[Point] | None:
+        text = _text(operand, publication)
+        return None if text is None else _trigrams(text)
+
+    def points(self, operand: Operand, table: Table) -> Points | None:
+        texts = _texts(operand, table)
+        if texts is None:
+            return None
+        rows = [[] if t is None else _trigrams(t) for t in texts.to_pylist()]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum([len(row) for row in rows], out=offsets[1:])
+        return Many(offsets, pa.array([piece for row in rows for piece in row], pa.large_string()))
+
+    def names(self, operand: Operand) -> tuple[str, ...]:
+        return (folding_of(operand)[0],)
+
+
+def _trigrams(text: str) -> list[str]:
+    return sorted({text[i : i + 3] for i in range(len(text) - 2)})
+
+
+@lru_cache(maxsize=65_536)
+def _pieces(pattern: str) -> tuple[str | None, ...]:
+    """The pattern as literal stretches, None for ``%`` and one-character wildcards as ``""``."""
+    pieces: list[str | None] = []
+    literal: list[str] = []
+    characters = iter(pattern)
+    for c in characters:
+        if c == "\\":
+            literal.append(next(characters, "\\"))
+        elif c in "%_":
+            if literal:
+                pieces.append("".join(literal))
+                literal = []
+            wildcard = None if c == "%" else ""
+            if wildcard is not None or not pieces or pieces[-1] is not None:
+                pieces.append(wildcard)
+        else:
+            literal.append(c)
+    if literal:
+        pieces.append("".join(literal))
+    return tuple(pieces)
+
+
+@lru_cache(maxsize=65_536)
+def regex(pattern: str) -> re.Pattern[str]:
+    """The pattern as a regular expression for the whole text."""
+    parts = (".*?" if p is None else re.escape(p) if p else "." for p in _pieces(pattern))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _starting_with(prefix: str) -> Ranges:
+    """All texts with that prefix: up to the first text after all of them."""
+    for i in range(len(prefix) - 1, -1, -1):
+        code = ord(prefix[i])
+        if code < 0x10FFFF:
+            return ((prefix, prefix[:i] + chr(0xE000 if code == 0xD7FF else code + 1)),)
+    return ((prefix, TOP),)
+
+
+def _rarest(pieces: tuple[str | None, ...]) -> str | None:
+    found = [t for piece in pieces if piece for t in _trigrams(piece)]
+    return max(found, key=lambda t: (sum(_COMMON.find(c) % 99 for c in t), t), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Like(Predicate):
+    """A text matches a pattern (or does not, if ``negated``); only for patterns that are no single range."""
+
+    operand: Operand
+    pattern: str
+    negated: bool
+
+    @property
+    def hull(self) -> Hull:
+        text = column("text", self.operand)
+        if self.negated:
+            return ((text, ALL_TEXT),)
+        pieces = _pieces(self.pattern)
+        hull: list[tuple[object, Ranges]] = [(text, _starting_with(pieces[0]) if pieces[0] else ALL_TEXT)]
+        if pieces[-1]:
+            hull.append((column("reversed", self.operand), _starting_with(pieces[-1][::-1])))
+        if (piece := _rarest(pieces[1:-1] if len(pieces) > 2 else pieces)) is not None:
+            hull.append((column("trigrams", self.operand), ((piece, piece + "\0"),)))
+        return tuple(hull)  # type: ignore[arg-type]
+
+    def holds(self, publication: Row) -> bool:
+        text = _text(self.operand, publication)
+        return text is not None and (regex(self.pattern).fullmatch(text) is not None) is not self.negated
+
+    def covers(self, other: Predicate) -> bool:
+        if self == other:
+            return True
+        pattern = regex(self.pattern)
+        if isinstance(other, Within):  # finitely many texts: try each
+            return other.column == column("text", self.operand) and all(
+                high == low + "\0" and (pattern.fullmatch(low) is not None) is not self.negated for low, high in other.ranges
+            )
+        if not isinstance(other, Like) or other.operand != self.operand or self.negated or other.negated:
+            return False
+        return _covers_pattern(_pieces(self.pattern), _pieces(other.pattern))
+
+    def call(self) -> tuple[Call, bool]:
+        operand = Attribute(self.operand) if isinstance(self.operand, str) else self.operand
+        return Call("like", (operand, Literal(self.pattern))), self.negated
+
+
+def _covers_pattern(general: tuple[str | None, ...], special: tuple[str | None, ...]) -> bool:
+    """Sound: ``%x%`` covers any pattern with a literal stretch that contains x."""
+    if len(general) == 3 and general[0] is None and general[2] is None and general[1]:
+        return any(piece is not None and general[1] in piece for piece in special)
+    return False
+
+
+_LIKE = {"like": "message LIKE '%Failed password%'"}
+
+
+@function("text", _LIKE, (2, 2))
+def like(call: Call, negated: bool) -> Alternatives:
+    value, pattern = call.args
+    folding: tuple[str, ...] = ()
+    literal = pattern
+    while isinstance(literal, Call) and literal.op in ("casei", "accenti"):
+        folding, literal = (literal.op, *folding), literal.args[0]
+    if not isinstance(literal, Literal) or not isinstance(literal.value, str):
+        raise Mismatch("a pattern in quotes after LIKE", to_text(pattern), pattern)
+    if isinstance(value, Literal) or kind_of(value) not in ("text", "any"):
+        raise Mismatch("a text attribute before LIKE", to_text(value), value)
+    at = text_column(value)
+    wanted = folded(literal.value, folding)
+    pieces = _pieces(wanted)
+    match pieces:
+        case () | (None,):
+            exact = Within(at, ALL_TEXT if pieces else scalar_ranges("=", Literal(""), "text"))
+        case (str(whole),) if whole:
+            exact = Within(at, scalar_ranges("=", Literal(whole), "text"))
+        case (str(prefix), None) if prefix:
+            exact = Within(at, _starting_with(prefix))
+        case (None, str(suffix)) if suffix:
+            exact = Within(text_column(value, "reversed"), _starting_with(suffix[::-1]))
+        case _:
+            return [(Like(at.operand, wanted, negated),)]
+    return [(exact.negation() if negated else exact,)]
