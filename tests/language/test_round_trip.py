@@ -74,7 +74,7 @@ def check_laws(tree):
     assert to_text(from_json(value)) == to_text(tree)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(trees)
 def test_any_tree_round_trips(tree):
     check_laws(tree)
@@ -97,6 +97,19 @@ def test_numbers():
     values = [parse(text).value for text in ("40", "40.0", "9007199254740993", "10000000000000000000000", "007", "-0")]
     assert values == [40, 40.0, 9007199254740992.0, 10**22, 7, 0]
     assert [type(value) for value in values] == [int, float, float, int, int, int]
+
+
+def test_a_sign_folds_into_numbers_only():
+    assert parse("- -(1.5)") == Literal(1.5)
+    for text, operand in (("-TRUE", Literal(True)), ("-'x'", Literal("x")), ("-a", Attribute("a"))):
+        assert parse(text) == Call("*", (Literal(-1), operand))
+
+
+def test_the_deepest_tree_of_wide_levels_is_read():
+    text = "a NOT BETWEEN 1 AND (" * 32 + "b" + ")" * 32
+    assert parse(to_text(parse(text))) == parse(text)
+    text = "a BETWEEN f(b, " * 32 + "c" + ") AND 1" * 32
+    assert parse(to_text(parse(text))) == parse(text)
 
 
 def test_places_in_text():

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.errors import SubscriptionError, UnknownSubscription, shown
+from tidegate.language import from_json, to_json
 from tidegate.model import Subscription
 
 __all__ = ["SCHEMA", "Catalogue"]
@@ -56,11 +57,9 @@ class Catalogue:
 
     def add(self, subscription: Subscription) -> int:
         """Number a subscription whose id is free."""
-        number = self.numbers_given
+        number, stored = self.numbers_given, _stored(subscription.where)
         if self.numbers.setdefault(subscription.id, number) != number:
             raise SubscriptionError("an id that is not in use", shown(subscription.id))
-        where = subscription.where
-        stored = where if isinstance(where, str) else orjson.dumps(where)
         self._added.append(
             (subscription.id, subscription.subscriber, stored, subscription.active_from, subscription.active_until)
         )
@@ -112,6 +111,15 @@ class Catalogue:
         ]
         kept = self._table.take(pa.array(numbers[numbers < base]))
         return pa.concat_tables([kept, pa.table(columns, SCHEMA)]).combine_chunks()
+
+
+def _stored(where: str | dict[str, Any] | bool) -> str | bytes:
+    if isinstance(where, str):
+        return where
+    try:
+        return orjson.dumps(where, option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError:  # numbers that JSON has and orjson has not: as the language reads them
+        return orjson.dumps(to_json(from_json(where)))
 
 
 def _is_json(where: str) -> bool:

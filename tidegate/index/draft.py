@@ -88,14 +88,23 @@ class Draft:
         number = self.columns.get(at)
         if number is None:
             number = self._number(at)
-        texts = self.texts.get(number)
+        if number in self.texts:
+            ranges = self._numbered(self.texts[number], ranges)
         for low, high in ranges:
-            if texts is not None:
-                low = -inf if low == "" else texts.setdefault(low, float(len(texts)))
-                high = inf if high is TOP else texts.setdefault(high, float(len(texts)))
             self.column.append(number)
             self.low.append(low)
             self.high.append(high)
+
+    @staticmethod
+    def _numbered(texts: dict[str, float], ranges: Ranges) -> Ranges:
+        """Text bounds by their provisional numbers."""
+        return tuple(
+            (
+                -inf if low == "" else texts.setdefault(low, float(len(texts))),
+                inf if high is TOP else texts.setdefault(high, float(len(texts))),
+            )
+            for low, high in ranges
+        )
 
     def _number(self, at: Column) -> int:
         number = len(self.columns)

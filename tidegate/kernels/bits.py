@@ -1,4 +1,4 @@
-"""Words of 64 bits and lines of eight words: the three machine operations the matching kernels are made of.
+"""Words of 64 bits and lines of eight words: the few machine operations the matching kernels are made of.
 
 Written as LLVM instructions because numba offers neither trailing-zero count nor vector types; a line is one cache
 line and one or two vector registers.
@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["LINE", "LINE_BITS", "and_lines", "count_ones", "trailing_zeros"]
+__all__ = ["LINE", "LINE_BITS", "and_lines", "copy_line", "count_ones", "trailing_zeros"]
 
 #: Words in a line.
 LINE = 8
@@ -45,6 +45,19 @@ def count_ones(context: Any, word: Any) -> Any:
 def _line(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [offset]), _vector.as_pointer())
+
+
+@intrinsic
+def copy_line(context: Any, line: Any, rows: Any, first: Any) -> Any:
+    """``line = rows[first:first + 8]``."""
+
+    def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        line_type, rows_type = signature.args[:2]
+        target = _line(context, builder, line_type, args[0], ir.Constant(ir.IntType(64), 0))
+        builder.store(builder.load(_line(context, builder, rows_type, args[1], args[2]), align=8), target, align=8)
+        return context.get_dummy_value()
+
+    return types.none(line, rows, types.uint64), build
 
 
 @intrinsic

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tidegate.kernels.bits import LINE, LINE_BITS, and_lines, count_ones, trailing_zeros
+from tidegate.kernels.bits import LINE, LINE_BITS, and_lines, copy_line, count_ones, trailing_zeros
 
 __all__ = ["admit_blocks", "select"]
 
@@ -148,6 +148,7 @@ def select(
     line = np.empty(LINE, np.uint64)
     sure = np.empty(LINE, np.uint64)
     scratch = np.empty(2 * LINE, np.uint64)
+    no_lists = len(list_start) == 1
     p = first_publication
     for begin in range(first_tile, blocks, tile):
         width = min(tile, 64)
@@ -157,27 +158,22 @@ def select(
                 return begin, p, written, noted
             blocks_left = admitted[p, begin >> 6] & mask
             run = written
+            mine = row[p]
             while blocks_left != 0:
                 block = (begin & ~63) + trailing_zeros(blocks_left)
                 blocks_left &= blocks_left - _ONE
-                line[:] = alive[block * LINE : (block + 1) * LINE]
-                left = np.uint64(1)
+                copy_line(line, alive, np.uint64(block * LINE))
+                left = _ONE
                 e, end = np.uint64(entry_start[block]), np.uint64(entry_start[block + 1])
                 while e < end and left != 0:
-                    a = np.uint64(entry_offset[e])
-                    q = code[p, entry_column[e]]
                     other = e + _ONE if e + _ONE < end else e
-                    b = np.uint64(entry_offset[other])
-                    if q >= -1 and code[p, entry_column[other]] >= -1:
-                        left = and_lines(
-                            line,
-                            table,
-                            a + np.uint64(row[p, entry_column[e]]),
-                            b + np.uint64(row[p, entry_column[other]]),
-                        )
+                    a, b = entry_column[e], entry_column[other]
+                    if no_lists or (code[p, a] >= -1 and code[p, b] >= -1):
+                        first = np.uint64(entry_offset[e] + mine[a])
+                        left = and_lines(line, table, first, np.uint64(entry_offset[other] + mine[b]))
                     else:
-                        _gather(scratch[:LINE], table, a, p, entry_column[e], code, row, list_start, list_row)
-                        _gather(scratch[LINE:], table, b, p, entry_column[other], code, row, list_start, list_row)
+                        _gather(scratch[:LINE], table, entry_offset[e], code[p, a], mine[a], list_start, list_row)
+                        _gather(scratch[LINE:], table, entry_offset[other], code[p, b], mine[b], list_start, list_row)
                         left = and_lines(line, scratch, np.uint64(0), np.uint64(LINE))
                     e += _TWO
                 if left == 0:
@@ -221,24 +217,19 @@ def _gather(
     target: NDArray[np.uint64],
     table: NDArray[np.uint64],
     offset: int,
-    p: int,
-    c: int,
-    code: NDArray[np.int32],
-    row: NDArray[np.int64],
+    code: int,
+    row: int,
     list_start: NDArray[np.int64],
     list_row: NDArray[np.int64],
 ) -> None:
     """The publication's row of a column: one row, or the OR of the rows of a list (none: the row of a missing value)."""
-    q = code[p, c]
-    if q >= -1:
-        at = np.int64(offset) + row[p, c]
-        target[:] = table[at : at + LINE]
+    if code >= -1:
+        copy_line(target, table, np.uint64(offset + row))
         return
-    at = np.int64(offset)
-    target[:] = table[at : at + LINE]
-    for k in range(list_start[-2 - q], list_start[-1 - q]):
+    copy_line(target, table, np.uint64(offset))
+    for k in range(list_start[-2 - code], list_start[-1 - code]):
         for w in range(LINE):
-            target[w] |= table[at + list_row[k] + w]
+            target[w] |= table[offset + list_row[k] + w]
 
 
 @njit(cache=True, nogil=True)

@@ -26,9 +26,9 @@ __all__ = ["parse"]
 
 # A collection of multipolygons, one node, has four parentheses of its own; so deep may a text go beyond its tree.
 _INSIDE_LITERALS = 4
-# Signs and NOT nest without a parenthesis, so the parser's stack is bounded too. Within one parenthesis it holds at
-# most an operand and an operator of each of the seven levels.
-_STATES_PER_LEVEL = 16
+# Signs and NOT nest without a parenthesis, so the parser's stack is bounded too: no level of the tree takes more of it
+# than `a BETWEEN 1 AND (`, five states.
+_STATES_PER_LEVEL = 8
 
 
 def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> Node:

@@ -212,7 +212,9 @@ def _missing(point: float | None) -> float:
 
 
 def _doubles(array: pa.Array) -> Points:
-    return np.asarray(array.cast(pa.float64(), safe=False).fill_null(np.nan))
+    if not pa.types.is_float64(array.type):
+        array = array.cast(pa.float64(), safe=False)
+    return array.to_numpy(zero_copy_only=False)  # nulls become NaN
 
 
 def _micros(array: pa.Array) -> pa.Array:

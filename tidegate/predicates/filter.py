@@ -8,6 +8,7 @@ the attribute is missing. A disjunction of ranges on one column stays one predic
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, product
 from typing import Any
 
 from tidegate.errors import LimitError, ParseError, TypeMismatch, UnknownFunction
@@ -110,25 +111,14 @@ def _all_of(parts: list[Alternatives], node: Node, limits: Limits) -> Alternativ
         size *= len(part)
         if size > limits.clauses:
             raise _too_many(size, node, limits)
-    combined: Alternatives = [()]
-    for part in parts:
-        if len(part) == 1:
-            last = part[0]
-            combined = [clause + last for clause in combined]
-        else:
-            combined = [clause + alternative for clause in combined for alternative in part]
-    return combined
+    if size == 1:
+        return [tuple(chain.from_iterable(part[0] for part in parts))]
+    return [tuple(chain.from_iterable(choice)) for choice in product(*parts)]
 
 
 def _simplified(clause: Clause) -> Clause:
     """Ranges on the same single-valued column, intersected; predicates said twice, said once."""
-    columns = set()
-    for predicate in clause:
-        key = predicate.column if isinstance(predicate, Within) else predicate
-        if key in columns:
-            break
-        columns.add(key)
-    else:
+    if len({p.column if type(p) is Within else p for p in clause}) == len(clause):
         return clause
     kept: dict[Any, Any] = {}
     for predicate in clause:

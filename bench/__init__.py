@@ -1,0 +1,25 @@
+"""Benches: one module per experiment, found by name. Never part of the tests; raw results are kept as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+__all__ = ["names", "run"]
+
+_MODULES = {
+    "boolean-intervals": "bench.boolean_intervals",
+    "boolean-equality": "bench.boolean_equality",
+    "cupus": "bench.cupus",
+}
+
+
+def names() -> dict[str, str]:
+    """Every bench and its one-sentence summary."""
+    return {name: (import_module(module).__doc__ or "").strip().splitlines()[0] for name, module in _MODULES.items()}
+
+
+def run(name: str, quick: bool = False) -> None:
+    """Run one bench; ``quick`` takes small sizes only, to see that it works."""
+    main: Callable[[bool], None] = import_module(_MODULES[name]).main
+    main(quick)

@@ -1,0 +1,81 @@
+"""A conjunctive workload: subscriptions as arrays, as CQL2-JSON and as rules; publications as arrays and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+import tidegate as tg
+from bench.scan import scan
+from tidegate.index import Matches
+
+__all__ = ["Workload", "same", "table"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """n subscriptions of k predicates each, ``low ≤ attribute < high`` (for equality, high is the next double)."""
+
+    column: NDArray[np.uint16]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    values: NDArray[np.float64]
+    equality: bool
+
+    def subscriptions(self, begin: int = 0, end: int | None = None) -> Iterator[tg.Subscription]:
+        """As a program would send them: CQL2-JSON."""
+        columns, lows, highs = self.column.tolist(), self.low.tolist(), np.nextafter(self.high, -np.inf).tolist()
+        for i in range(begin, len(columns) if end is None else end):
+            where = {"op": "and", "args": [self._json(*each) for each in zip(columns[i], lows[i], highs[i], strict=True)]}
+            yield tg.Subscription(f"s{i}", "bench", where)
+
+    def _json(self, c: int, low: float, high: float) -> dict[str, Any]:
+        attribute = {"property": f"a{c}"}
+        if self.equality:
+            return {"op": "=", "args": [attribute, low]}
+        return {"op": "between", "args": [attribute, low, high]}
+
+    def rules(self, n: int) -> list[str]:
+        """The first n as rule-engine texts."""
+        highs = np.nextafter(self.high[:n], -np.inf)
+        one = "a{c} == {low!r}" if self.equality else "a{c} >= {low!r} and a{c} <= {high!r}"
+        return [
+            " and ".join(one.format(c=c, low=float(low), high=float(high)) for c, low, high in zip(*row, strict=True))
+            for row in zip(self.column[:n].tolist(), self.low[:n].tolist(), highs.tolist(), strict=True)
+        ]
+
+    def scanned(self, publications: int, most: int) -> tuple[Any, tuple[NDArray[np.int64], NDArray[np.int32]]]:
+        """A callable that scans the first publications, and the arrays (start, ids) it writes to."""
+        n, k = self.column.shape
+        start = np.arange(n + 1, dtype=np.int64) * k
+        bounds = np.ascontiguousarray(np.stack([self.low.ravel(), self.high.ravel()], axis=1))
+        out = np.empty(publications, np.int64), np.empty(most, np.int32)
+        starts = np.empty(publications + 1, np.int64)
+        column, values = self.column.ravel(), self.values[:publications]
+        return (lambda: scan(values, start, column, bounds, starts, out[1])), (starts, out[1])
+
+
+def table(values: NDArray[np.float64], names: list[str] | None = None) -> pa.Table:
+    """Publications as an Arrow table; NaN becomes null."""
+    p, c = values.shape
+    columns: dict[str, Any] = {
+        "id": pa.array([f"p{i}" for i in range(p)]),
+        "source": pa.array(["bench"] * p),
+        "time": pa.array(np.arange(p), pa.timestamp("us", "UTC")),
+    }
+    for i, name in enumerate(names or [f"a{i}" for i in range(c)]):
+        columns[name] = pa.array(values[:, i], from_pandas=True)
+    return pa.table(columns)
+
+
+def same(matches: Matches, start: NDArray[np.int64], ids: NDArray[np.int32], publications: int) -> bool:
+    """Whether the index found for the first publications exactly what the scan found."""
+    return all(
+        np.array_equal(np.sort(matches.owners[matches.start[p] : matches.start[p + 1]]), ids[start[p] : start[p + 1]])
+        for p in range(publications)
+    )

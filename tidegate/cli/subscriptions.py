@@ -1,0 +1,101 @@
+"""Files of subscriptions: JSON Lines, a JSON array, CSV, or plain text with one expression per line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tidegate.cli.records import JSON, Place, cells, extension, lines, objects
+from tidegate.engine import Engine
+from tidegate.errors import SubscriptionError, TidegateError, shown
+from tidegate.language import instant
+from tidegate.model import Subscription, moment
+
+__all__ = ["FIELDS", "load", "subscriptions"]
+
+FIELDS = ("id", "subscriber", "where", "active_from", "active_until")
+_PLAIN = (".cql2", ".txt")
+
+
+def subscriptions(path: Path) -> Iterator[tuple[Place, Subscription | TidegateError]]:
+    """Each subscription of a file and its place, or the error that stands in its stead."""
+    kind = extension(path, (*JSON, ".csv", *_PLAIN))
+    found = _plain(path) if kind in _PLAIN else _rows(path) if kind == ".csv" else _objects(path)
+    for place, record in found:
+        if isinstance(record, TidegateError):
+            yield place, record
+            continue
+        try:
+            yield place, _subscription(record)
+        except TidegateError as error:
+            yield place, error
+
+
+def load(path: Path) -> Engine:
+    """An engine with all subscriptions of a file; the first that cannot be taken is an error that names its place."""
+    place: Place | None = None
+
+    def good(entries: Iterable[tuple[Place, Subscription | TidegateError]]) -> Iterator[Subscription]:
+        nonlocal place
+        for place, entry in entries:
+            if isinstance(entry, TidegateError):
+                raise entry
+            yield entry
+
+    try:
+        return Engine(good(subscriptions(path)))
+    except TidegateError as error:
+        if place is not None and str(place) not in error.at:
+            error.at = f"{error.at}, {place}" if error.at else str(place)
+        raise
+
+
+def _objects(path: Path) -> Iterator[tuple[Place, dict[str, Any] | TidegateError]]:
+    return ((place, record) for place, record, _ in objects(path, SubscriptionError))
+
+
+def _rows(path: Path) -> Iterator[tuple[Place, dict[str, Any] | TidegateError]]:
+    rows = cells(path, SubscriptionError)
+    header: list[str] = next((row for _, row, _ in rows), [])
+    for place, row, _ in rows:
+        record: dict[str, Any] = {name: cell for name, cell in zip(header, row, strict=True) if cell}
+        where = record.get("where", "")
+        if where.startswith("{"):
+            try:
+                record["where"] = orjson.loads(where)
+            except orjson.JSONDecodeError as wrong:
+                yield place, SubscriptionError("CQL2-JSON as where", f"{shown(where)}, where {wrong.msg}", str(place))
+                continue
+        yield place, record
+
+
+def _plain(path: Path) -> Iterator[tuple[Place, dict[str, Any] | TidegateError]]:
+    """One expression per line; a line that starts with # is a comment, and the line's number is the id."""
+    for place, text, _ in lines(path, SubscriptionError):
+        if not text.lstrip().startswith("#"):
+            yield place, {"id": str(place.number), "subscriber": path.stem, "where": text}
+
+
+def _subscription(record: dict[str, Any]) -> Subscription:
+    for name in record:
+        if name not in FIELDS:
+            raise SubscriptionError(f"the fields {', '.join(FIELDS)}", shown(name))
+    for name in ("id", "subscriber", "where"):
+        if name not in record:
+            raise SubscriptionError(f"a field {name}", f"{', '.join(record) or 'none'}")
+    times = {name: _time(record[name], name) for name in ("active_from", "active_until") if record.get(name) is not None}
+    return Subscription(record["id"], record["subscriber"], record["where"], **times)
+
+
+def _time(text: Any, name: str) -> datetime:
+    try:
+        micros, is_date = instant(text) if isinstance(text, str) else (0, True)
+    except TidegateError as error:
+        raise SubscriptionError(error.expected, error.got, name) from None
+    if is_date:
+        raise SubscriptionError("a timestamp such as '2026-11-15T08:00:00Z'", shown(text), name)
+    return moment(micros)
