@@ -16,7 +16,7 @@ from tidegate.index import ArrowBatch
 SEED = 2026
 GASES = ("co", "o3", "no2", "particles")
 OPERATORS = ("=", "<", "<=", ">", ">=", "<>")
-READINGS, SENSORS, PUBLICATIONS = 4_000, 30, 10_000
+READINGS, PUBLICATIONS = 4_000, 2_048
 SIZES = (1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 DAY = 86_400.0
 
@@ -103,7 +103,7 @@ def measure(report: Report, mix: str, n: int) -> None:
     bounds_of = np.ascontiguousarray(np.stack([low_of, high_of], axis=1).astype(np.float64))
     start = np.arange(len(entries) + 1, dtype=np.int64)
     columns = column_of.astype(np.uint16)
-    scanned = 2_000
+    scanned = PUBLICATIONS
     starts, out = np.empty(scanned + 1, np.int64), np.empty(scanned * len(entries), np.int32)
     scan_seconds = rounds(lambda: scan(values[:scanned], start, columns, bounds_of, starts, out), 7)
     matches = index.match(ArrowBatch(publications))

@@ -20,7 +20,7 @@ from rich.table import Table
 __all__ = ["Report", "one_core", "rounds", "say", "timed"]
 
 RESULTS = Path(__file__).parent / "results"
-_console = Console(highlight=False)
+_console = Console(highlight=False, width=None if sys.stdout.isatty() else 220)
 
 
 def say(text: str) -> None:

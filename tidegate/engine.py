@@ -74,7 +74,7 @@ class Engine:
         return len(self._catalogue)
 
     def __contains__(self, id: object) -> bool:
-        return id in self._catalogue.numbers
+        return isinstance(id, str) and id in self._catalogue.numbers
 
     def __iter__(self) -> Iterator[Subscription]:
         """The subscriptions, in the order they came."""

@@ -64,6 +64,8 @@ GROUPED = pa.schema(
     ]
 )
 
+#: Characters of an id, a source or a subscriber.
+NAME_LENGTH = 1024
 #: Characters of one text value of a publication.
 TEXT_LENGTH = 1_048_576
 #: Members of one bag or series.
@@ -71,6 +73,8 @@ LIST_LENGTH = 1_048_576
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 def micros(when: datetime | date) -> int:
@@ -94,14 +98,16 @@ def _zoned(when: object, what: str, at: str, error: type[TidegateError]) -> date
         raise error(f"a datetime with a usable time zone as {what}", f"{type(exc).__name__}: {exc}", at) from None
     if offset is None:
         raise error(f"a datetime with a time zone as {what}", f"{when.isoformat()} without one", at)
+    if when.year in (1, 9999) and not _EARLIEST <= micros(when) <= _LATEST:
+        raise error(f"a time within the years 0001 to 9999 in UTC as {what}", when.isoformat(), at)
     return when
 
 
 def _name(value: object, what: str, at: str, error: type[TidegateError]) -> str:
     if not isinstance(value, str) or not value:
         raise error(f"a non-empty string as {what}", shown(value), at)
-    if len(value) > 1024:
-        raise error(f"at most 1024 characters as {what}", f"{len(value)}", at)
+    if len(value) > NAME_LENGTH:
+        raise error(f"at most {NAME_LENGTH} characters as {what}", f"{len(value)}", at)
     _encodable(value, what, at, error)
     return value
 

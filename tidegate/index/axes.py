@@ -18,8 +18,9 @@ __all__ = ["Axes"]
 
 #: Codes of a column: what the summary distinguishes.
 MOST_CODES = 512
-#: Rows of a column that decide.
-MOST_ROWS = 128
+#: Rows of a column that decide: so many always, and more where a block asks about few columns. Each row takes a bit
+#: for every clause of every block that asks about the column.
+MOST_ROWS, ROW_BITS = 128, 2048
 #: Buckets of a column whose rows only propose: fewer where clauses are many and rows are long.
 FEW_BUCKETS, MANY_BUCKETS, MANY_CLAUSES = 16, 64, 65_536
 _SAMPLE = 65_536
@@ -52,10 +53,12 @@ class Axes:
         """Axes for the ranges of these clauses, and the codes (first, last) each range reaches into."""
         by_column = np.argsort(column, kind="stable")
         begins = np.searchsorted(column[by_column], np.arange(columns + 1))
+        predicates = len(column) / max(len(start) - 1, 1)
+        most_rows = max(MOST_ROWS, ROW_BITS // max(1, min(columns, round(predicates**2))))
         cuts, complete = [], []
         for c in range(columns):
             mine = by_column[begins[c] : begins[c + 1]]
-            found, all_of_them = _cuts(low[mine], high[mine])
+            found, all_of_them = _cuts(low[mine], high[mine], max(MOST_CODES, most_rows))
             cuts.append(found)
             complete.append(all_of_them)
         row_start = np.zeros(columns + 1, np.int64)
@@ -67,11 +70,11 @@ class Axes:
         row_of_code = np.empty(row_start[-1], np.uint16)
         rows = np.empty(columns, np.int32)
         bucketed = np.zeros(columns, np.uint8)
-        buckets = FEW_BUCKETS if len(start) > MANY_CLAUSES else MANY_BUCKETS
+        buckets = max(FEW_BUCKETS if len(start) > MANY_CLAUSES else MANY_BUCKETS, most_rows // 8)
         for c in range(columns):
             begin, end = row_start[c], row_start[c + 1]
             distinct, same = np.unique(signature[begin + c : end + c], axis=0, return_inverse=True)
-            if complete[c] and len(distinct) <= MOST_ROWS:
+            if complete[c] and len(distinct) <= most_rows:
                 row_of_code[begin:end] = same.ravel() + 1
                 rows[c] = len(distinct) + 1
             else:
@@ -82,15 +85,15 @@ class Axes:
         return Axes(joined, row_start, row_of_code, rows, bucketed), first, last
 
 
-def _cuts(low: NDArray[np.float64], high: NDArray[np.float64]) -> tuple[NDArray[np.float64], bool]:
-    """The finite bounds, sorted and distinct, if they are few enough; else their quantiles."""
+def _cuts(low: NDArray[np.float64], high: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], bool]:
+    """The finite bounds, sorted and distinct, if they make at most so many codes; else their quantiles."""
     bounds = np.concatenate([low, high])
     step = max(1, len(bounds) // _SAMPLE)
     some = np.unique(bounds[::step])
-    if step > 1 and len(some) < MOST_CODES:
+    if step > 1 and len(some) < most:
         some = np.unique(bounds)
     some = some[np.isfinite(some)]
-    if len(some) < MOST_CODES:
+    if len(some) < most:
         return some, True
     bounds = np.sort(bounds[::step])
     bounds = bounds[np.isfinite(bounds)]

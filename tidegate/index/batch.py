@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.errors import PublicationError, shown
-from tidegate.model import PHASES, RESERVED, TEXT_LENGTH, Publication, micros
+from tidegate.model import LIST_LENGTH, NAME_LENGTH, PHASES, RESERVED, TEXT_LENGTH, Publication, micros
 from tidegate.predicates.column import Column, Many, Points, Row, Table
 
 __all__ = ["ArrowBatch", "Batch", "ObjectBatch", "text_buffers"]
@@ -127,7 +127,7 @@ class ArrowBatch(Batch):
         return _ArrowRow(self.arrays, i)
 
     def times(self) -> NDArray[np.int64]:
-        return np.asarray(_as_micros(self.arrays["time"]).cast(pa.int64()))
+        return np.asarray(self.arrays["time"].cast(pa.int64()))
 
     def ids(self) -> pa.Array:
         return self.arrays["id"]
@@ -136,9 +136,14 @@ class ArrowBatch(Batch):
         return column.how.points(column.operand, self.table)
 
     def _check_ids(self) -> None:
-        if pc.min(pc.utf8_length(self.arrays["id"])).as_py() == 0:
-            at = f"row {pc.index(pc.utf8_length(self.arrays['id']), 0).as_py()}"
-            raise PublicationError("a non-empty string as the id", "''", at)
+        for name in ("id", "source"):
+            lengths = pc.utf8_length(self.arrays[name])
+            least, most = pc.min_max(lengths).as_py().values()
+            if least == 0:
+                raise PublicationError(f"a non-empty string as the {name}", "''", f"row {pc.index(lengths, 0).as_py()}")
+            if most is not None and most > NAME_LENGTH:
+                at = f"row {pc.index(lengths, most).as_py()}"
+                raise PublicationError(f"at most {NAME_LENGTH} characters as the {name}", f"{most}", at)
         keys = self.arrays["id"]
         if "phase" in self.arrays:
             keys = pc.binary_join_element_wise(keys, pc.fill_null(self.arrays["phase"], "").cast(keys.type), "\0")
@@ -156,8 +161,7 @@ class ArrowBatch(Batch):
 
     def _check_times(self) -> None:
         if "start" in self.arrays and "end" in self.arrays:
-            start, end = _as_micros(self.arrays["start"]), _as_micros(self.arrays["end"])
-            bad = pc.fill_null(pc.less(end.cast(pa.int64()), start.cast(pa.int64())), False)
+            bad = pc.fill_null(pc.less(self.arrays["end"], self.arrays["start"]), False)
             if pc.any(bad).as_py():
                 raise PublicationError(
                     "an end that is not before the start", "one that is", f"row {pc.index(bad, True).as_py()}"
@@ -176,9 +180,6 @@ class _ArrowRow:
         array = self._arrays.get(name)
         if array is None:
             return None
-        if pa.types.is_timestamp(array.type):
-            array = _as_micros(array[self._i : self._i + 1])
-            return array[0].as_py()
         value = array[self._i].as_py()
         return (value["lon"], value["lat"]) if isinstance(value, dict) else value
 
@@ -187,29 +188,52 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _as_micros(array: pa.Array) -> pa.Array:
-    """Timestamps floored to microseconds."""
-    if array.type.unit in ("s", "ms"):
-        return array.cast(pa.timestamp("us", array.type.tz))
-    return pc.floor_temporal(array, unit="microsecond").cast(pa.timestamp("us", array.type.tz), safe=False)
+_INSTANTS = pa.timestamp("us", "UTC")
+#: What a reserved column without a single value is read as.
+_EMPTY = {"text": pa.string(), "time": _INSTANTS, "point": pa.struct([("lon", pa.float64()), ("lat", pa.float64())])}
+
+
+def _instants(array: pa.Array, at: str) -> pa.Array:
+    """Timestamps of any unit and zone as microseconds in UTC, floored; within the years that have a name."""
+    if array.type.tz is None:
+        raise PublicationError("timestamps with a time zone", "timestamps without one", at)
+    try:
+        pc.assume_timezone(pa.array([datetime(2026, 1, 1)], pa.timestamp("us")), array.type.tz)
+    except pa.ArrowInvalid:
+        raise PublicationError("a time zone that exists", shown(array.type.tz), at) from None
+    array = array.cast(pa.timestamp(array.type.unit, "UTC"))  # floored in its own zone, 2:30 in October is ambiguous
+    if array.type.unit == "ns":
+        array = pc.floor_temporal(array, unit="microsecond")
+    return _within_years(array, _INSTANTS, at)
+
+
+def _within_years(array: pa.Array, kind: pa.DataType, at: str) -> pa.Array:
+    """Cast instants or days, which must lie within the years 0001 to 9999."""
+    try:
+        array = array.cast(kind)
+        least, most = pc.min_max(array).as_py().values()  # OverflowError, a ValueError or worse for other years
+        assert least is None or least <= most
+    except (pa.ArrowInvalid, OverflowError, ValueError):
+        raise PublicationError("times within the years 0001 to 9999", "others", at) from None
+    return array
 
 
 _EXPECTED = "numbers, strings, truth values, timestamps with a time zone, dates, points (struct lon, lat) or lists"
 
 
-def _checked(name: str, array: pa.Array) -> pa.Array:
+def _checked(name: str, array: pa.Array, at: str = "") -> pa.Array:
     """The column as readings know it, or an error that names it."""
-    at = f"column {shown(name)}"
+    at = at or f"column {shown(name)}"
     if isinstance(array, pa.ChunkedArray):
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     kind = array.type
-    if pa.types.is_null(kind):
-        return array
     reserved = RESERVED.get(name)
     if name == "event":
         raise PublicationError("columns start and end", "a column event, which is a reserved name")
+    if pa.types.is_null(kind):
+        return pa.nulls(len(array), _EMPTY[reserved]) if reserved else array
     if reserved == "text" and not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise PublicationError(f"strings as {name}", f"{kind}", at)
     if reserved == "time" and not pa.types.is_timestamp(kind):
@@ -217,13 +241,7 @@ def _checked(name: str, array: pa.Array) -> pa.Array:
     if reserved == "point" and not pa.types.is_struct(kind):
         raise PublicationError(f"points (struct lon, lat) as {name}", f"{kind}", at)
     if pa.types.is_timestamp(kind):
-        if kind.tz is None:
-            raise PublicationError("timestamps with a time zone", "timestamps without one", at)
-        try:
-            pc.assume_timezone(pa.array([datetime(2026, 1, 1)], pa.timestamp("us")), kind.tz)
-        except pa.ArrowInvalid:
-            raise PublicationError("a time zone that exists", shown(kind.tz), at) from None
-        return array
+        return _instants(array, at)
     if pa.types.is_decimal(kind) or pa.types.is_float16(kind):
         array, kind = array.cast(pa.float64()), pa.float64()
     if pa.types.is_floating(kind):
@@ -232,22 +250,42 @@ def _checked(name: str, array: pa.Array) -> pa.Array:
     if pa.types.is_struct(kind):
         return _points(array, at)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        members = array.flatten()
-        inner = kind.value_type
-        if members.null_count:
-            raise PublicationError("lists without nulls", "a null in one", at)
-        if pa.types.is_floating(inner):
-            _all_finite(members, at)
-        elif not (_is_plain(inner) or (pa.types.is_timestamp(inner) and inner.tz is not None) or pa.types.is_null(inner)):
-            raise PublicationError(_EXPECTED, f"{kind}", at)
-        return array.cast(pa.list_(inner)) if pa.types.is_fixed_size_list(kind) else array
+        return _lists(array, at)
     if not _is_plain(kind):
         raise PublicationError(_EXPECTED, f"{kind}", at)
+    if pa.types.is_date(kind):
+        return _within_years(array, pa.date32(), at)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        longest = pc.max(pc.utf8_length(array)).as_py() or 0
-        if longest > TEXT_LENGTH:
-            raise PublicationError(f"text of at most {TEXT_LENGTH} characters", f"{longest} characters", at)
+        _check_texts(array, at)
     return array
+
+
+def _lists(array: pa.Array, at: str) -> pa.Array:
+    """Lists of members that a single value could be, none of them null."""
+    kind, members = array.type.value_type, array.flatten()
+    lengths = pc.list_value_length(array)
+    if members.null_count:
+        raise PublicationError("lists without nulls", "a null in one", at)
+    if (longest := pc.max(lengths).as_py() or 0) > LIST_LENGTH:
+        raise PublicationError(f"lists of at most {LIST_LENGTH} members", f"{longest}", at)
+    if pa.types.is_null(kind):
+        return array
+    if not (_is_plain(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)):
+        raise PublicationError(_EXPECTED, f"{array.type}", at)
+    members = _checked("", members, at)
+    offsets = np.zeros(len(array) + 1, np.int64)
+    np.cumsum(np.asarray(lengths.fill_null(0)), out=offsets[1:])
+    return pa.LargeListArray.from_arrays(pa.array(offsets), members, mask=array.is_null())
+
+
+def _check_texts(array: pa.Array, at: str) -> None:
+    longest = pc.max(pc.utf8_length(array)).as_py() or 0
+    if longest > TEXT_LENGTH:
+        raise PublicationError(f"text of at most {TEXT_LENGTH} characters", f"{longest} characters", at)
+    try:
+        array.validate(full=True)  # a file may call any bytes a string
+    except pa.ArrowInvalid:
+        raise PublicationError("Unicode text", "bytes that are no UTF-8", at) from None
 
 
 def _is_plain(kind: pa.DataType) -> bool:

@@ -74,7 +74,7 @@ class Catalogue:
 
     def number(self, id: str) -> int:
         """The number of a subscription, or an error that says there is none."""
-        found = self.numbers.get(id)
+        found = self.numbers.get(id) if isinstance(id, str) else None
         if found is None:
             raise UnknownSubscription("the id of a subscription", shown(id))
         return found

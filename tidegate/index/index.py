@@ -43,6 +43,7 @@ class Index:
         self._segments: tuple[Segment, ...] = tuple(segments)
         self._draft = Draft()
         self._dead = np.zeros(max(1024, owners), np.uint8)
+        self._some_dead = False
         self._writing = threading.RLock()
         self._aside: ThreadPoolExecutor | None = None
         self._merging: Future[None] | None = None
@@ -63,15 +64,16 @@ class Index:
         """Never match this owner again. Its clauses go when their segment is next merged."""
         with self._writing:
             self._dead[owner] = 1
+            self._some_dead = True
 
     def match(self, batch: Batch) -> Matches:
         """The owners of the filters that hold, per publication."""
         if len(self._draft):
             self._take_draft()
-        segments, dead = self._segments, self._dead
+        segments, dead, some_dead = self._segments, self._dead, self._some_dead
         start, owners = np.zeros(batch.length + 1, np.int64), np.empty(0, np.int32)
         for segment in segments:
-            more = segment.match(batch, dead)
+            more = segment.match(batch, dead, some_dead)
             start, owners = join_rows(start, owners, *more) if len(owners) else more
         return Matches(start, owners)
 
@@ -130,7 +132,9 @@ class Index:
                 if self._merging is not None and not self._merging.done():
                     continue  # somebody's addition started another merge
                 self._take_draft(merge=False)
-                if len(self._segments) != 1 or self._dead[self._segments[0].owner].any():
+                if not self._segments:
+                    self._segments = (Segment.build(Draft()),)
+                elif len(self._segments) > 1 or self._dead[self._segments[0].owner].any():
                     self._segments = (Segment.merge(self._segments, self._dead),)
                 return self._segments[0]
 

@@ -22,7 +22,7 @@ from tidegate.index.draft import Draft
 from tidegate.kernels.bits import LINE, LINE_BITS
 from tidegate.kernels.encode import canonical, encode, encode_lists, identity, text_ranks
 from tidegate.kernels.fill import block_entries, fill
-from tidegate.kernels.gather import open_hits, owners_of_hits
+from tidegate.kernels.gather import open_hits, owners_of_hits, rows_of_runs
 from tidegate.kernels.order import order
 from tidegate.kernels.select import admit_blocks, select
 from tidegate.language import from_json
@@ -36,10 +36,11 @@ __all__ = ["Segment", "Texts"]
 Rows = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 #: Bytes of tables per tile: about what stays in a second-level cache beside the batch.
-_TILE_BYTES = 1 << 19
-#: Publications that pass together.
-_BATCH = 2048
-_HITS = 1 << 20
+_TILE_BYTES = 1 << 20
+#: Publications that pass together: the first time, and at most.
+_FIRST_BATCH, _BATCH = 256, 2048
+#: Hits that are collected before they are turned into owners.
+_HITS = 1 << 19
 _NO_STAMPS = np.empty(0, np.int32)
 
 
@@ -225,7 +226,7 @@ class Segment:
         table = np.zeros(entry_offset[-1], np.uint64)
         summary = np.full((axes.row_start[-1] + len(columns), max(1, -(-blocks // 64))), ~np.uint64(0))
         fill(
-            start, column, first, last, axes.row_start, axes.row_of_code, codes, axes.bucketed, axes.rows,
+            start, column, low, high, first, last, axes.row_start, axes.row_of_code, codes, axes.bucketed, axes.rows,
             entry_start, entry_column, entry_offset, table, summary,
         )  # fmt: skip
         return Segment(
@@ -253,16 +254,32 @@ class Segment:
 
     # --- matching ---------------------------------------------------------------------------------------------------
 
-    def match(self, batch: Batch, dead: NDArray[np.uint8]) -> Rows:
+    def match(self, batch: Batch, dead: NDArray[np.uint8], some_dead: bool) -> Rows:
         """The living owners of the clauses that hold, per publication."""
-        parts = [self._match(batch, begin, dead) for begin in range(0, batch.length, _BATCH)]
+        plain = not (some_dead or self.repeats or len(self.open_start) > 1)  # every hit is a match of all its owners
+        parts: list[Rows] = []
+        begin, size = 0, _FIRST_BATCH
+        while begin < batch.length or not parts:
+            end = min(begin + size, batch.length)
+            runs, hits = self._select(batch, begin, end, plain)
+            if plain:
+                parts.append(rows_of_runs(end - begin, runs, hits))
+            else:
+                if len(self.open_start) > 1:
+                    self._settle(batch, begin, runs, hits)
+                stamps = np.zeros(len(dead), np.int32) if self.repeats else _NO_STAMPS
+                parts.append(owners_of_hits(end - begin, runs, hits, self.owner_start, self.owner, dead, stamps))
+            size = max(16, min(_BATCH, _HITS * (end - begin) // (2 * len(hits) + 1)))  # so many that hits fit the cache
+            begin = end
         if len(parts) == 1:
             return parts[0]
-        sizes = np.concatenate([np.diff(start) for start, _ in parts]) if parts else np.empty(0, np.int64)
-        return _starts(sizes), np.concatenate([owners for _, owners in parts] or [np.empty(0, np.int32)])
+        sizes = np.concatenate([np.diff(start) for start, _ in parts])
+        return _starts(sizes), np.concatenate([owners for _, owners in parts])
 
-    def _match(self, batch: Batch, begin: int, dead: NDArray[np.uint8]) -> Rows:
-        end = min(begin + _BATCH, batch.length)
+    def _select(
+        self, batch: Batch, begin: int, end: int, as_owners: bool
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The clauses whose ranges hold for publications begin … end, or their owners, as the kernel's runs and hits."""
         value, code, row, lists = self._encoded(batch, begin, end)
         list_start, list_code, list_row, list_value = lists
         axes = self.axes
@@ -270,29 +287,26 @@ class Segment:
         top = axes.row_start[:-1] + np.arange(len(self.columns))
         admitted = admit_blocks(self.summary, top, code, list_start, list_code, blocks)
         tile = _tile(self.table.nbytes // max(blocks, 1))
-        runs_parts: list[NDArray[np.int64]] = []
-        hits_parts: list[NDArray[np.int32]] = []
+        edges = self.owner_start[np.minimum(np.arange(0, blocks + tile, tile) * LINE_BITS, self.clauses)]
+        room = max(int(np.diff(edges).max(initial=0)), tile * LINE_BITS)
+        parts: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
         next_tile = next_publication = written = 0
-        hits = np.empty(max(_HITS, 2 * tile * LINE_BITS), np.int32)
-        runs = np.empty((4 * (end - begin) + 1024, 3), np.int64)
         while next_tile < blocks:
+            hits = np.empty(max(_HITS, 2 * room), np.int32)
+            runs = np.empty((4 * (end - begin) + 1024, 3), np.int64)
             next_tile, next_publication, n, noted = select(
                 admitted, row, code, value, list_start, list_row, list_value,
                 self.entry_start, self.entry_column, self.entry_offset, self.table, axes.bucketed,
                 self.alive, self.doubtful, self.start, self.column, self.low, self.high,
-                tile, next_tile, next_publication, hits, runs,
+                self.owner_start, self.owner, as_owners, room, tile, next_tile, next_publication, hits, runs,
             )  # fmt: skip
-            found = runs[:noted].copy()
-            found[:, 1:] += written
-            runs_parts.append(found)
-            hits_parts.append(hits[:n].copy())
+            runs[:noted, 1:] += written
+            parts.append((runs[:noted], hits[:n]))
             written += n
-        all_runs = np.concatenate(runs_parts) if runs_parts else np.empty((0, 3), np.int64)
-        all_hits = np.concatenate(hits_parts) if hits_parts else np.empty(0, np.int32)
-        if len(self.open_start) > 1:
-            self._settle(batch, begin, all_runs, all_hits)
-        stamps = np.zeros(len(dead), np.int32) if self.repeats else _NO_STAMPS
-        return owners_of_hits(end - begin, all_runs, all_hits, self.owner_start, self.owner, dead, stamps)
+        if len(parts) == 1:
+            return parts[0]
+        all_runs = np.concatenate([runs for runs, _ in parts]) if parts else np.empty((0, 3), np.int64)
+        return all_runs, np.concatenate([hits for _, hits in parts]) if parts else np.empty(0, np.int32)
 
     def _encoded(self, batch: Batch, begin: int, end: int) -> tuple[Any, Any, Any, Any]:
         """The batch on this segment's axes: points, codes, rows, and the same for lists of points."""

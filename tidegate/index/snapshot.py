@@ -16,7 +16,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tidegate.errors import ParseError, SnapshotError, shown
+from tidegate.errors import SnapshotError, shown
 from tidegate.index.axes import Axes
 from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.index import Index
@@ -33,13 +33,17 @@ FORMAT = 1
 def save(index: Index, catalogue: Catalogue, directory: str | os.PathLike[str]) -> None:
     """Write everything that is alive; an earlier snapshot in the directory is replaced in one step."""
     target = Path(directory)
-    if target.exists() and not (target / "index.json").exists() and (not target.is_dir() or any(target.iterdir())):
-        raise SnapshotError("an empty directory, a snapshot or a new name", shown(str(target)))
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-    except OSError as error:
-        raise SnapshotError("a directory that can be written", f"{error.strerror}", str(target)) from None
+        is_free = not target.exists() or (target.is_dir() and not any(target.iterdir()))
+        if is_free or (target / "index.json").exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            aside = Path(mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        else:
+            raise SnapshotError("an empty directory, a snapshot or a new name", shown(str(target)))
+    except (OSError, ValueError) as error:
+        if isinstance(error, SnapshotError):
+            raise
+        raise SnapshotError("a directory that can be written", f"{error}", shown(str(target))) from None
     try:
         _write(index, catalogue, aside)
         if target.exists():
@@ -117,7 +121,7 @@ def load(directory: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
         )
         if subscriptions.schema != SCHEMA or subscriptions.num_rows != facts["subscriptions"]:
             raise SnapshotError(f"{facts['subscriptions']} subscriptions", f"{subscriptions.num_rows}", str(source))
-    except (OSError, KeyError, TypeError, ValueError, pa.ArrowException, ParseError) as error:
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         if isinstance(error, SnapshotError):
             raise
         raise SnapshotError("a directory with a complete snapshot", f"{type(error).__name__}: {error}", str(source)) from None

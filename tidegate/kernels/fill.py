@@ -64,6 +64,8 @@ def block_entries(
 def fill(
     start: NDArray[np.int64],
     column: NDArray[np.uint16],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
     first: NDArray[np.int32],
     last: NDArray[np.int32],
     row_start: NDArray[np.int64],
@@ -81,7 +83,8 @@ def fill(
 
     Code q of column c has the row row_of_code[row_start[c] + q] and the summary row row_start[c] + c + 1 + q; summary row
     row_start[c] + c is that of a missing value. Row 0 is for missing values. A bucketed column (edges[c] = 1) has a
-    row before the first and one after the last bucket, so that ``sure`` can look at both neighbours of any bucket.
+    row before the first and one after the last bucket, which unbounded ranges reach, so that every bucket has
+    neighbours to tell which ranges contain it whole.
     """
     clauses = len(start) - 1
     blocks = len(entry_start) - 1
@@ -109,9 +112,9 @@ def fill(
                 reach[row_start[c] + c + last[k]] -= 1
                 base = entry_offset[entry_of[c]] + word
                 if edges[c]:
-                    low = np.int64(row_of_code[row_start[c] + first[k]]) - (first[k] == 0)
-                    high = np.int64(row_of_code[row_start[c] + last[k] - 1]) + (last[k] == codes[c])
-                    for row in range(low, high + 1):
+                    lowest = np.int64(row_of_code[row_start[c] + first[k]]) - (low[k] == -np.inf)
+                    highest = np.int64(row_of_code[row_start[c] + last[k] - 1]) + (high[k] == np.inf)
+                    for row in range(lowest, highest + 1):
                         table[base + row * LINE] |= bit
                 else:
                     for q in range(first[k], last[k]):

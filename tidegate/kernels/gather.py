@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
 from tidegate.kernels.encode import mixed
 
-__all__ = ["join_rows", "notification_ids", "open_hits", "owners_of_hits", "text_hashes"]
+__all__ = ["join_rows", "notification_ids", "open_hits", "owners_of_hits", "rows_of_runs", "text_hashes"]
 
 
 @njit(cache=True, nogil=True)
@@ -33,6 +35,27 @@ def open_hits(
 
 
 @njit(cache=True, nogil=True)
+def rows_of_runs(publications: int, runs: NDArray[np.int64], hits: NDArray[np.int32]) -> tuple[Any, Any]:
+    """Runs of owners as rows (start, owners): the owners of publication p are start[p] … start[p + 1]."""
+    start = np.zeros(publications + 1, np.int64)
+    in_order = True
+    for r in range(len(runs)):
+        start[runs[r, 0] + 1] += runs[r, 2] - runs[r, 1]
+        in_order &= r == 0 or runs[r, 0] > runs[r - 1, 0]
+    for p in range(publications):
+        start[p + 1] += start[p]
+    if in_order:
+        return start, hits
+    owners = np.empty(start[publications], np.int32)
+    filled = start[:publications].copy()
+    for r in range(len(runs)):
+        p, begin, end = runs[r]
+        owners[filled[p] : filled[p] + end - begin] = hits[begin:end]
+        filled[p] += end - begin
+    return start, owners
+
+
+@njit(cache=True, nogil=True)
 def owners_of_hits(
     publications: int,
     runs: NDArray[np.int64],
@@ -41,52 +64,37 @@ def owners_of_hits(
     owner: NDArray[np.int32],
     dead: NDArray[np.uint8],
     stamps: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Living owners of the hit clauses, as rows (start, owners): the owners of publication p are start[p] … start[p + 1].
+) -> tuple[Any, Any]:
+    """The same for runs of clauses: their living owners, each once.
 
     A hit of −1 was refuted. Where owners may have several clauses, ``stamps`` (zeros, one per owner) keeps each from
     being listed twice; it is empty where they can't.
     """
-    start = np.zeros(publications + 1, np.int64)
-    for r in range(len(runs)):
-        n = 0
-        for i in range(runs[r, 1], runs[r, 2]):
-            if hits[i] >= 0:
-                n += owner_start[hits[i] + 1] - owner_start[hits[i]]
-        start[runs[r, 0] + 1] += n
-    for p in range(publications):
-        start[p + 1] += start[p]
-    owners = np.empty(start[publications], np.int32)
-    filled = start[:publications].copy()
     once = len(stamps) > 0
-    by_publication = np.argsort(runs[:, 0], kind="mergesort")
-    for i_run in range(len(runs)):
-        r = by_publication[i_run]
+    most = 0
+    for i in range(len(hits)):
+        if hits[i] >= 0:
+            most += owner_start[hits[i] + 1] - owner_start[hits[i]]
+    owners = np.empty(most, np.int32)
+    start = np.zeros(publications + 1, np.int64)
+    n = 0
+    before = 0
+    for r in np.argsort(runs[:, 0].copy(), kind="mergesort"):  # the runs of a publication together
         p = runs[r, 0]
-        at = filled[p]
+        start[before + 1 : p + 1] = n
+        before = p
         for i in range(runs[r, 1], runs[r, 2]):
             if hits[i] < 0:
                 continue
             for k in range(owner_start[hits[i]], owner_start[hits[i] + 1]):
                 who = owner[k]
-                if dead[who]:
+                if dead[who] or (once and stamps[who] == p + 1):
                     continue
                 if once:
-                    if stamps[who] == p + 1:
-                        continue
                     stamps[who] = p + 1
-                owners[at] = who
-                at += 1
-        filled[p] = at
-    n = 0
-    for p in range(publications):  # close the gaps that the dead and the repeated left
-        begin, end = start[p], filled[p]
-        start[p] = n
-        if n != begin:
-            for k in range(begin, end):
-                owners[n + k - begin] = owners[k]
-        n += end - begin
-    start[publications] = n
+                owners[n] = who
+                n += 1
+    start[before + 1 :] = n
     return start, owners[:n]
 
 

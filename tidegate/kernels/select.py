@@ -127,15 +127,19 @@ def select(
     column: NDArray[np.uint16],
     low: NDArray[np.float64],
     high: NDArray[np.float64],
+    owner_start: NDArray[np.int64],
+    owner: NDArray[np.int32],
+    as_owners: bool,
+    room: int,
     tile: int,
     first_tile: int,
     first_publication: int,
     hits: NDArray[np.int32],
     runs: NDArray[np.int64],
 ) -> tuple[int, int, int, int]:
-    """Write the clauses that hold to ``hits``; returns (next tile, next publication, hits, runs).
+    """Write the clauses that hold, or their owners, to ``hits``; returns (next tile, next publication, hits, runs).
 
-    A run (publication, begin, end) names the hits of one publication in one tile. When ``hits`` might overflow the
+    ``room`` is the most that one publication can write in one tile. A run (publication, begin, end) names the hits of one publication in one tile. When ``hits`` might overflow the
     call ends early and is continued from the tile and publication it returns; it is done when the tile is past the end.
 
     ``row[p, c]`` is the offset in words of the publication's row among the column's rows. ``doubtful`` has a bit for each
@@ -149,12 +153,14 @@ def select(
     sure = np.empty(LINE, np.uint64)
     scratch = np.empty(2 * LINE, np.uint64)
     no_lists = len(list_start) == 1
+    one_owner = as_owners and len(owner) == len(owner_start) - 1
+    all_owners = as_owners and not one_owner
     p = first_publication
     for begin in range(first_tile, blocks, tile):
         width = min(tile, 64)
         mask = (~np.uint64(0)) >> np.uint64(64 - width) << np.uint64(begin & 63)
         while p < publications:
-            if written + tile * LINE_BITS > len(hits) or noted == len(runs):
+            if written + room > len(hits) or noted == len(runs):
                 return begin, p, written, noted
             blocks_left = admitted[p, begin >> 6] & mask
             run = written
@@ -188,20 +194,36 @@ def select(
                 for w in range(LINE):
                     word = line[w]
                     base = block * LINE_BITS + (w << 6)
-                    if word & ~sure[w] == 0:
+                    unsure = word & ~sure[w]
+                    while unsure != 0:
+                        bit = unsure & (~unsure + _ONE)
+                        unsure ^= bit
+                        if not _verified(
+                            base + trailing_zeros(bit), p, start, column, low, high, bucketed, value, code, list_start, list_value
+                        ):
+                            word ^= bit
+                    if one_owner:
                         while word != 0:
-                            hits[written] = base + trailing_zeros(word)
+                            hits[np.uint64(written)] = owner[np.uint64(base + trailing_zeros(word))]
                             written += 1
                             word &= word - _ONE
-                        continue
-                    while word != 0:
-                        z = trailing_zeros(word)
-                        word &= word - _ONE
-                        if sure[w] >> np.uint64(z) & _ONE or _verified(
-                            base + z, p, start, column, low, high, bucketed, value, code, list_start, list_value
-                        ):
-                            hits[written] = base + z
+                    elif all_owners:
+                        while word != 0:
+                            clause = np.uint64(base + trailing_zeros(word))
+                            word &= word - _ONE
+                            k, end_of_owners = np.uint64(owner_start[clause]), np.uint64(owner_start[clause + _ONE])
+                            hits[np.uint64(written)] = owner[k]
                             written += 1
+                            k += _ONE
+                            while k < end_of_owners:
+                                hits[np.uint64(written)] = owner[k]
+                                written += 1
+                                k += _ONE
+                    else:
+                        while word != 0:
+                            hits[np.uint64(written)] = base + trailing_zeros(word)
+                            written += 1
+                            word &= word - _ONE
             if written > run:
                 runs[noted, 0] = p
                 runs[noted, 1] = run

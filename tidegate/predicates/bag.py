@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import date
 from math import inf, nextafter
 from typing import Any
@@ -20,13 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.language.instant import render_instant
 from tidegate.language.render import to_text
 from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node
 from tidegate.model import RESERVED, micros
-from tidegate.predicates.column import Many, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.column import Column, Many, Points, Reading, Row, Table, column, reading
 from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate
-from tidegate.predicates.ranges import TOP, Point, Ranges, union
+from tidegate.predicates.ranges import TOP, Point, Ranges, intersect, subset, union
 from tidegate.predicates.text import regex
 
 __all__ = ["Bag"]
@@ -191,7 +192,7 @@ class Bag(Predicate):
             "=": lambda: union(tuple((p, _after(p)) for p in points)),
             "<": lambda: ((least, max(points)),),
             "<=": lambda: ((least, _after(max(points))),),
-            ">": lambda: ((_after(min(points)), top),),
+            ">": lambda: union(((_after(min(points)), top),)),
             ">=": lambda: ((min(points), top),),
         }[self.sub]()
         return column("numbers" if kind == "number" else "texts", self.attribute), ranges
@@ -216,10 +217,20 @@ class Bag(Predicate):
     def covers(self, other: Predicate) -> bool:
         if self == other:
             return True
-        if not isinstance(other, Bag) or (other.attribute, other.sub) != (self.attribute, "=") or self.sub != "=":
+        if not isinstance(other, Bag) or other.attribute != self.attribute:
             return False
-        if self.negated or other.negated:
-            return self._contradicts(other)
+        if self.negated and other.negated:  # NOT r(B) covers NOT q(C) exactly when q(C) covers r(B)
+            return replace(other, negated=False).covers(replace(self, negated=False))
+        if other.negated:
+            return False
+        if (other.relation, other.sub) == ("a_equals", "="):  # there is one such bag: try it
+            return _related(list(other.members), list(self.members), self.relation, self.sub) is not self.negated
+        if self.negated:
+            return self.covers_ranges(dict(other.hull))
+        if self.exact and all(any(at == c and subset(r, ranges) for c, r in other.hull) for at, ranges in self.hull):
+            return True
+        if not self.sub == other.sub == "=":
+            return False
         mine, theirs = Counter(self.members), Counter(other.members)
         known = other.relation in ("a_equals", "a_contains")  # the bag has at least their members
         if self.relation == "a_contains":
@@ -230,16 +241,23 @@ class Bag(Predicate):
             return other.relation in ("a_equals", "a_containedBy") and theirs <= mine
         return False
 
-    def _contradicts(self, other: Bag) -> bool:
-        """NOT r(B) covers NOT q(C) exactly when q(C) covers r(B)."""
-        if not (self.negated and other.negated):
-            return False
-        positive = Bag(self.attribute, self.relation, self.members, self.sub, False)
-        return Bag(other.attribute, other.relation, other.members, other.sub, False).covers(positive)
+    def covers_ranges(self, known: Mapping[Column, Ranges]) -> bool:
+        size = column("size", self.attribute)
+        if self.negated:  # no bag of those sizes can have the relation
+            return size in known and not intersect(dict(replace(self, negated=False).hull)[size], known[size])
+        # explicit, because slots=True makes another class of this one than the one super() would ask for
+        return Predicate.covers_ranges(self, known)
 
     def call(self) -> tuple[Call, bool]:
-        items = tuple(Instant("", int(p), False) if kind == "time" else Literal(p if kind != "truth" else bool(p)) for kind, p in self.members)
+        items = tuple(_node(member) for member in self.members)
         return Call(self.relation, (Attribute(self.attribute), Array(items), Literal(self.sub))), self.negated
+
+
+def _node(member: Member) -> Node:
+    kind, point = member
+    if kind == "time":
+        return Instant(render_instant(int(point)), int(point), False)
+    return Literal(bool(point) if kind == "truth" else point)
 
 
 def _after(point: Point) -> Point:

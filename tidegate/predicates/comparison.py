@@ -91,8 +91,7 @@ class Time(Reading):
         array = table.array(operand)
         if array is None or not pa.types.is_temporal(array.type):
             return None
-        as_micros = array.cast(pa.timestamp("us")) if pa.types.is_date(array.type) else _micros(array)
-        return _doubles(as_micros.cast(pa.int64()))
+        return _doubles(array.cast(pa.timestamp("us", getattr(array.type, "tz", None))).cast(pa.int64()))
 
 
 @reading
@@ -215,11 +214,6 @@ def _doubles(array: pa.Array) -> Points:
     if not pa.types.is_float64(array.type):
         array = array.cast(pa.float64(), safe=False)
     return array.to_numpy(zero_copy_only=False)  # nulls become NaN
-
-
-def _micros(array: pa.Array) -> pa.Array:
-    """Timestamps floored to microseconds."""
-    return pc.floor_temporal(array, unit="microsecond").cast(pa.timestamp("us", array.type.tz), safe=False)
 
 
 def _names(operand: Operand) -> tuple[str, ...]:
@@ -356,7 +350,7 @@ def scalar_ranges(op: str, node: Node, kind: str) -> Ranges:
     if op == "<=":
         return ((least, after),)
     if op == ">":
-        return ((after, most),)
+        return ((after, most),) if after < most else ()
     if op == ">=":
         return ((point, most),)
     return complement(((point, after),), ALL_TEXT if kind == "text" else ALL_NUMBERS)
@@ -392,6 +386,8 @@ def compare(call: Call, negated: bool) -> Alternatives:
     if _is_constant(left):
         if _is_constant(right):
             kind = _kind_together(left, right)
+            if _is_day(left) and not _is_day(right):  # the day is the range, whichever side it is on
+                left, right, op = right, left, _MIRRORED[op]
             held = any(low <= _constant(left) < high for low, high in scalar_ranges(op, right, kind))
             return [()] if held else []
         left, right, op = right, left, _MIRRORED[op]
@@ -403,6 +399,10 @@ def compare(call: Call, negated: bool) -> Alternatives:
 
 
 _ZERO = Literal(0)
+
+
+def _is_day(node: Node) -> bool:
+    return isinstance(node, Instant) and node.is_date
 
 
 @function("comparison", {"between": "lat BETWEEN 45.81 AND 45.82"}, (3, 3))

@@ -7,10 +7,10 @@ Earth's mean radius.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import asin, cos, degrees, inf, nextafter, pi, radians, sin
+from math import asin, atan, cos, degrees, inf, nextafter, pi, radians, sin, tan
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,10 @@ from tidegate.language.cql2json import to_json
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Box, Call, Geometry, Literal, Node
 from tidegate.model import RESERVED
-from tidegate.predicates.column import Points, Reading, Row, Table, column, reading
+from tidegate.predicates.column import Column, Points, Reading, Row, Table, column, reading
 from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
-from tidegate.predicates.ranges import ALL_NUMBERS, Point, Ranges, complement, union
+from tidegate.predicates.ranges import ALL_NUMBERS, Point, Ranges, complement, intersect, union
 
 __all__ = ["EARTH_RADIUS", "Near", "Region", "haversine"]
 
@@ -114,15 +114,30 @@ class Region(Predicate):
             return True
         if not isinstance(other, Region | Near) or other.attribute != self.attribute:
             return False
-        if self.negated or other.negated or self.relation not in ("s_intersects", "s_within"):
+        if self.negated and other.negated:
+            return replace(other, negated=False).covers(replace(self, negated=False))
+        if other.negated:
             return False
         if isinstance(other, Near):  # the circle's bounding box must lie inside
-            inner = shapely.box(*_bounds(other.hull))
-            return bool(shapely.contains_properly(_prepared(self.geometry), inner))
-        inside = _prepared(other.geometry)
-        if self.relation == other.relation and shapely.equals(_prepared(self.geometry), inside):
-            return True
-        return bool(shapely.contains_properly(_prepared(self.geometry), inside))
+            return self.covers_ranges(dict(other.hull))
+        mine, theirs = _prepared(self.geometry), _prepared(other.geometry)
+        if self.negated:
+            return bool(shapely.disjoint(mine, theirs))
+        are_areas = {self.geometry.kind, other.geometry.kind} <= {"Polygon", "MultiPolygon"}
+        if self.relation == "s_intersects" or (self.relation == other.relation == "s_within" and are_areas):
+            return bool(shapely.covers(mine, theirs))
+        return self.relation == "s_within" and bool(shapely.contains_properly(mine, theirs))
+
+    def covers_ranges(self, known: Mapping[Column, Ranges]) -> bool:
+        shape = _prepared(self.geometry)
+        if self.negated:
+            inside = shapely.disjoint
+        elif self.relation in ("s_intersects", "s_within"):
+            inside = shapely.covers if self.relation == "s_intersects" else shapely.contains_properly
+        else:
+            return False
+        rectangles = _rectangles(self.attribute, known)
+        return rectangles is not None and all(inside(shape, _rectangle(*r)) for r in rectangles)
 
     def call(self) -> tuple[Call, bool]:
         return Call(self.relation, (Attribute(self.attribute), self.geometry)), self.negated
@@ -177,14 +192,37 @@ class Near(Predicate):
         return isinstance(value, tuple) and bool(haversine(*value, self.lon, self.lat) <= self.metres) is not self.negated
 
     def covers(self, other: Predicate) -> bool:
-        if not isinstance(other, Near) or other.attribute != self.attribute or other.negated is not self.negated:
+        if not isinstance(other, Near | Region) or other.attribute != self.attribute:
+            return self == other
+        if self.negated and other.negated:
+            return replace(other, negated=False).covers(replace(self, negated=False))
+        if other.negated:
             return False
-        apart = float(haversine(self.lon, self.lat, other.lon, other.lat)) * (1 + 1e-9)
-        if self == other or apart == 0:
-            return self.metres <= other.metres if self.negated else self.metres >= other.metres
+        if isinstance(other, Region):
+            return self.covers_ranges(dict(other.hull))
+        if (self.lon, self.lat) == (other.lon, other.lat) and not self.negated:
+            return self.metres >= other.metres
+        apart = float(haversine(self.lon, self.lat, other.lon, other.lat))
         if self.negated:
-            return apart + self.metres <= other.metres
-        return apart + other.metres <= self.metres
+            return apart * (1 - 1e-9) - 1.0 > self.metres + other.metres
+        return _surely(apart + other.metres) <= self.metres
+
+    def covers_ranges(self, known: Mapping[Column, Ranges]) -> bool:
+        if self.negated:  # the circle's bounding box must lie elsewhere
+            axes = dict(replace(self, negated=False).hull)
+            return any(not intersect(axes.get(at, ALL_NUMBERS), ranges) for at, ranges in known.items() if at in axes)
+        rectangles = _rectangles(self.attribute, known)
+        return rectangles is not None and all(_surely(self._farthest(*r)) <= self.metres for r in rectangles)
+
+    def _farthest(self, west: float, south: float, east: float, north: float) -> float:
+        """Metres to the farthest point of a rectangle: on its farthest meridian, at an end or where that turns back."""
+        opposite = self.lon - 180 if self.lon > 0 else self.lon + 180
+        lon = max((west, east), key=lambda x: min(abs(x - self.lon), 360 - abs(x - self.lon)))
+        lon = opposite if west <= opposite <= east else lon
+        flat = cos(radians(lon - self.lon))
+        turn = degrees(atan(tan(radians(self.lat)) / flat)) if flat else 0.0
+        lats = (south, north, min(max(turn, south), north))
+        return max(float(haversine(lon, lat, self.lon, self.lat)) for lat in lats)
 
     def call(self) -> tuple[Call, bool]:
         centre = Geometry("Point", (self.lon, self.lat))
@@ -200,11 +238,31 @@ class Near(Predicate):
         return np.asarray((near != circles[:, 3].astype(bool)) & ~np.isnan(points[:, 0]))
 
 
-def _bounds(hull: Hull) -> tuple[float, float, float, float]:
-    """West, south, east, north of a hull of longitude and latitude."""
-    by_reading = {at.reading: ranges for at, ranges in hull}
-    lon, lat = by_reading["lon"], by_reading["lat"]
-    return max(lon[0][0], -180.0), max(lat[0][0], -90.0), min(lon[-1][1], 180.0), min(lat[-1][1], 90.0)
+def _surely(metres: float) -> float:
+    """A distance with all that rounding may add to it; most near the antipodes, where the arc sine is steep."""
+    return metres * (1 + 1e-9) + (1e-6 if metres < 19e6 else 1.0)
+
+
+_MOST_RECTANGLES = 64
+
+
+def _rectangles(attribute: str, known: Mapping[Column, Ranges]) -> list[tuple[float, float, float, float]] | None:
+    """The ranges of longitude and latitude as (west, south, east, north), bounds included; None if there are many."""
+    lon, lat = known.get(column("lon", attribute), ALL_NUMBERS), known.get(column("lat", attribute), ALL_NUMBERS)
+    if len(lon) * len(lat) > _MOST_RECTANGLES:
+        return None
+    sides = [
+        [(max(low, -most), min(nextafter(high, -inf), most)) for low, high in ranges if low <= most and high > -most]
+        for ranges, most in ((lon, 180.0), (lat, 90.0))
+    ]
+    return [(west, south, east, north) for west, east in sides[0] for south, north in sides[1]]
+
+
+def _rectangle(west: float, south: float, east: float, north: float) -> Any:
+    if west == east or south == north:  # a box would be no valid polygon
+        corners = [(west, south)] if (west, south) == (east, north) else [(west, south), (east, north)]
+        return shapely.Point(corners[0]) if len(corners) == 1 else shapely.LineString(corners)
+    return shapely.box(west, south, east, north)
 
 
 def _box_hull(attribute: str, west: float, south: float, east: float, north: float) -> Hull:
@@ -242,6 +300,17 @@ def _within_box(attribute: str, box: Box, inclusive: bool, node: Node) -> list[W
     return [Within(column("lon", attribute), lon), Within(column("lat", attribute), lat)]
 
 
+def _outline(box: Box) -> Geometry:
+    """The edges of a box, in two parts where it lies across the antimeridian."""
+    bounds = box.bounds
+    west, south, east, north = bounds if len(bounds) == 4 else (bounds[0], bounds[1], bounds[3], bounds[4])
+    if west <= east:
+        ring = ((west, south), (east, south), (east, north), (west, north), (west, south))
+        return Geometry("MultiLineString", (ring,), box.at)
+    halves = (((outer, south), (edge, south), (edge, north), (outer, north)) for outer, edge in ((180.0, west), (-180.0, east)))
+    return Geometry("MultiLineString", tuple(halves), box.at)
+
+
 _SPATIAL = {
     "s_intersects": "S_INTERSECTS(location, POLYGON((7.1 45.8, 7.3 45.8, 7.2 45.9, 7.1 45.8)))",
     "s_disjoint": "S_DISJOINT(location, BBOX(7.1, 45.8, 7.3, 45.9))",
@@ -268,7 +337,9 @@ def relate(call: Call, negated: bool) -> Alternatives:
         if not negated:
             return [tuple(parts)]
         return [(Within(p.column, complement(p.ranges, ALL_NUMBERS)),) for p in parts]
-    if isinstance(right, Box):
+    if isinstance(right, Box) and op == "s_touches":
+        op, right = "s_intersects", _outline(right)
+    elif isinstance(right, Box):
         west, south, east, north = right.bounds if len(right.bounds) == 4 else (*right.bounds[:2], *right.bounds[3:5])
         ring = ((west, south), (east, south), (east, north), (west, north), (west, south))
         right = Geometry("Polygon", (ring,), right.at)

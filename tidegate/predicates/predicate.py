@@ -7,7 +7,7 @@ settled by ``holds``, one pair of publication and predicate at a time or, where 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +42,12 @@ class Predicate:
     def covers(self, other: Predicate) -> bool:
         """Whether every publication that satisfies ``other`` satisfies this one. May miss some; never claims too much."""
         return self == other
+
+    def covers_ranges(self, known: Mapping[Column, Ranges]) -> bool:
+        """Whether every publication with its points in these ranges satisfies it, given that it has values of the types
+        read here. Any other column may have any point. May miss some; never claims too much.
+        """
+        return self.exact and all(at in known and subset(known[at], ranges) for at, ranges in self.hull)
 
     def call(self) -> tuple[Call, bool]:
         """The CQL2 call it was written as, and whether it was negated: how a predicate that is not exact is stored."""

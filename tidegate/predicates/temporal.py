@@ -81,16 +81,17 @@ def relate(call: Call, negated: bool) -> Alternatives:
         bound = first if end == "S" else last
         if bound is not None:
             parts.append(compare(Call(comparison, (sides[side], bound), call.at), negated))
-        elif (end == "S") is not (comparison in (">", ">=")):  # before −∞, after +∞, equal to either: never
+        elif comparison == "=" or (end == "S") is not (comparison in (">", ">=")):  # before −∞, after +∞, equal to either: never
             parts.append([] if not negated else _present(sides[side]))
         elif not negated:
             parts.append(_present(sides[side]))
-    if negated:  # false, like the relation itself, where either end is missing
-        decidable = tuple(p for side in sides.values() for clause in _present(side) for p in clause)
+    # false, like its negation, where either end is missing
+    decidable = tuple(p for side in sides.values() for clause in _present(side) for p in clause)
+    if negated:
         return [clause + decidable for part in parts for clause in part]
     for part in parts:
         alternatives = [clause + more for clause in alternatives for more in part]
-    return alternatives
+    return [clause + decidable for clause in alternatives]
 
 
 def _present(side: Attribute) -> Alternatives:

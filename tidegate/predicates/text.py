@@ -8,7 +8,8 @@ expression.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,12 +17,12 @@ import pyarrow as pa
 
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal
-from tidegate.predicates.column import Many, Operand, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.column import Column, Many, Operand, Points, Reading, Row, Table, column, reading
 from tidegate.predicates.comparison import kind_of, scalar_ranges, text_column
 from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.folding import folded, folding_of
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
-from tidegate.predicates.ranges import ALL_TEXT, TOP, Point, Ranges
+from tidegate.predicates.ranges import ALL_TEXT, TOP, Point, Ranges, intersect, subset
 
 __all__ = ["Like", "regex"]
 
@@ -161,25 +162,84 @@ class Like(Predicate):
     def covers(self, other: Predicate) -> bool:
         if self == other:
             return True
-        pattern = regex(self.pattern)
-        if isinstance(other, Within):  # finitely many texts: try each
-            return other.column == column("text", self.operand) and all(
-                high == low + "\0" and (pattern.fullmatch(low) is not None) is not self.negated for low, high in other.ranges
-            )
-        if not isinstance(other, Like) or other.operand != self.operand or self.negated or other.negated:
-            return False
-        return _covers_pattern(_pieces(self.pattern), _pieces(other.pattern))
+        if isinstance(other, Like) and other.operand == self.operand and other.negated is self.negated:
+            general, special = (other, self) if self.negated else (self, other)
+            return _covers_pattern(_letters(general.pattern), _letters(special.pattern))
+        about = {at: r for at, r in other.hull if at.operand == self.operand and at.reading in ("text", "reversed")}
+        return bool(about) and self.covers_ranges(about)
+
+    def covers_ranges(self, known: Mapping[Column, Ranges]) -> bool:
+        forwards = known.get(column("text", self.operand), ALL_TEXT)
+        if all(high == low + "\0" for low, high in forwards):  # finitely many texts: try each
+            pattern = regex(self.pattern)
+            return all((pattern.fullmatch(low) is not None) is not self.negated for low, _ in forwards)
+        backwards = known.get(column("reversed", self.operand), ALL_TEXT)
+        if self.negated:  # not one text of the ranges can match
+            matched = dict(replace(self, negated=False).hull)
+            read = ((column("text", self.operand), forwards), (column("reversed", self.operand), backwards))
+            return any(not intersect(matched.get(at, ALL_TEXT), ranges) for at, ranges in read)
+        letters = _letters(self.pattern)
+        return all(_covers_pattern(letters, _beginning(*r)) for r in forwards) or all(
+            _covers_pattern(letters, _beginning(*r)[::-1]) for r in backwards
+        )
 
     def call(self) -> tuple[Call, bool]:
         operand = Attribute(self.operand) if isinstance(self.operand, str) else self.operand
         return Call("like", (operand, Literal(self.pattern))), self.negated
 
 
-def _covers_pattern(general: tuple[str | None, ...], special: tuple[str | None, ...]) -> bool:
-    """Sound: ``%x%`` covers any pattern with a literal stretch that contains x."""
-    if len(general) == 3 and general[0] is None and general[2] is None and general[1]:
-        return any(piece is not None and general[1] in piece for piece in special)
-    return False
+#: A pattern letter by letter: a character, "" for any one, None for any number of them.
+Letters = tuple[str | None, ...]
+
+
+@lru_cache(maxsize=65_536)
+def _letters(pattern: str) -> Letters:
+    """Of wildcards in a row, those for one character first: ``%_`` and ``_%`` are the same."""
+    letters: list[str | None] = []
+    for piece in _pieces(pattern):
+        if piece == "" and letters and letters[-1] is None:
+            letters.insert(-1, "")
+        elif piece is not None:
+            letters.extend(piece or [""])
+        elif not letters or letters[-1] is not None:
+            letters.append(None)
+    return tuple(letters)
+
+
+def _beginning(low: str, high: Point) -> Letters:
+    """What all texts of a range start with, as a pattern."""
+    if high == low + "\0":
+        return tuple(low)
+    shared = 0
+    while isinstance(high, str) and shared < min(len(low), len(high)) and low[shared] == high[shared]:
+        shared += 1
+    longer = low[: shared + 1]
+    known = longer if subset(((low, high),), _starting_with(longer)) else low[:shared]
+    return (*known, None)
+
+
+_MOST_STEPS = 4_000_000
+
+
+def _covers_pattern(general: Letters, special: Letters) -> bool:
+    """Whether the general pattern matches the special one read as a text in which a wildcard is a letter of its own."""
+    if len(general) * len(special) > _MOST_STEPS:
+        return False
+    g = s = 0
+    star, tried = -1, 0
+    while s < len(special):
+        wanted, letter = general[g] if g < len(general) else "end", special[s]
+        if wanted is None:
+            star, tried = g, s
+            g += 1
+        elif letter is not None and (wanted == "" or wanted == letter):
+            g, s = g + 1, s + 1
+        elif star >= 0:
+            tried += 1
+            g, s = star + 1, tried
+        else:
+            return False
+    return all(wanted is None for wanted in general[g:])
 
 
 _LIKE = {"like": "message LIKE '%Failed password%'"}

@@ -1,0 +1,302 @@
+"""What an expression means, in obvious steps: the oracle that every kernel is held against.
+
+Evaluates an expression *tree* on one publication with plain Python operators and imports nothing of the predicates,
+the index or the kernels. A condition is True, False, or None where it cannot be decided (a missing attribute, a value
+of another type); negation is pushed down to conditions, and neither None nor its negation holds.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections import namedtuple
+from datetime import UTC, date, datetime, timedelta
+from itertools import permutations
+
+import shapely
+
+from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal
+from tidegate.model import Publication
+
+EARTH_RADIUS = 6_371_008.8
+DAY = 86_400_000_000
+
+#: An instant, or all the instants of a day: first and last microsecond.
+Span = namedtuple("Span", "first last")
+
+
+def holds(node, publication: Publication) -> bool:
+    """Whether the publication satisfies the expression."""
+    return _is(node, publication, True)
+
+
+def _is(node, publication, wanted: bool) -> bool:
+    if isinstance(node, Call) and node.op == "not":
+        return _is(node.args[0], publication, not wanted)
+    if isinstance(node, Call) and node.op in ("and", "or"):
+        parts = [_is(arg, publication, wanted) for arg in node.args]
+        return all(parts) if (node.op == "and") is wanted else any(parts)
+    return condition(node, publication) is wanted
+
+
+def condition(node, publication) -> bool | None:
+    """One condition without NOT, AND, OR: True, False, or None where it cannot be decided."""
+    if isinstance(node, Literal):
+        return node.value
+    if isinstance(node, Attribute):
+        value = publication.value(node.name)
+        return value if isinstance(value, bool) else None
+    op, args = node.op, node.args
+    if op in COMPARE:
+        return compare(op, scalar(args[0], publication), scalar(args[1], publication))
+    if op == "between":
+        value, low, high = (scalar(arg, publication) for arg in args)
+        return both(compare(">=", value, low), compare("<=", value, high))
+    if op == "in":
+        found = [compare("=", scalar(args[0], publication), scalar(item, publication)) for item in args[1].items]
+        return None if None in found else any(found)
+    if op == "isNull":
+        return publication.value(args[0].name) is None
+    if op == "like":
+        value, pattern = scalar(args[0], publication), scalar(args[1], publication)
+        return like(value, pattern) if isinstance(value, str) else None
+    if op.startswith("a_"):
+        return bag(op, publication.value(args[0].name), *args[1:])
+    if op.startswith("t_"):
+        return relation_in_time(op, args[0].name, args[1], publication)
+    if op.startswith("s_"):
+        return relation_in_space(op, args, publication)
+    raise NotImplementedError(op)
+
+
+def both(a: bool | None, b: bool | None) -> bool | None:
+    return None if a is None or b is None else a and b
+
+
+# --- single values ------------------------------------------------------------------------------------------------
+
+
+def scalar(node, publication):
+    """A float, string, truth value or Span; None where there is none."""
+    if isinstance(node, Literal):
+        return plain(node.value)
+    if isinstance(node, Instant):
+        return Span(node.micros, node.micros + (DAY - 1 if node.is_date else 0))
+    if isinstance(node, Attribute):
+        return plain(publication.value(node.name))
+    if node.op in ("casei", "accenti"):
+        text = scalar(node.args[0], publication)
+        return fold(node.op, text) if isinstance(text, str) else None
+    left, right = (scalar(arg, publication) for arg in node.args)
+    if type(left) is not float or type(right) is not float:
+        return None
+    try:
+        result = ARITHMETIC[node.op](left, right)
+    except (ZeroDivisionError, OverflowError, ValueError):
+        return None
+    return result if math.isfinite(result) else None
+
+
+def plain(value):
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return float(value)
+    if isinstance(value, date):
+        return Span(microseconds(value), microseconds(value))
+    return None
+
+
+def microseconds(when: date) -> int:
+    if not isinstance(when, datetime):
+        when = datetime(when.year, when.month, when.day, tzinfo=UTC)
+    return (when - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def fold(op: str, text: str) -> str:
+    if op == "casei":
+        return text.casefold()
+    letters = [c for c in unicodedata.normalize("NFD", text) if unicodedata.combining(c) == 0]
+    return unicodedata.normalize("NFC", "".join(letters))
+
+
+ARITHMETIC = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+    "%": math.fmod,
+    "div": lambda a, b: float(math.trunc(a / b)),
+    "^": math.pow,
+}
+COMPARE = {
+    "=": lambda a, b: a == b,
+    "<>": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def compare(op, a, b) -> bool | None:
+    if a is None or b is None or type(a) is not type(b):
+        return None
+    if not isinstance(a, Span):
+        return COMPARE[op](a, b)
+    before, after = a.last < b.first, a.first > b.last
+    return {
+        "=": not before and not after,
+        "<>": before or after,
+        "<": before,
+        "<=": not after,
+        ">": after,
+        ">=": not before,
+    }[op]
+
+
+def like(text: str, pattern: str) -> bool:
+    """``%`` is any characters, ``_`` is one, ``\\`` makes the next one plain."""
+    if not pattern:
+        return not text
+    first, rest = pattern[0], pattern[1:]
+    if first == "%":
+        return any(like(text[i:], rest) for i in range(len(text) + 1))
+    if first == "\\" and rest:
+        first, rest = rest[0], rest[1:]
+    elif first == "_":
+        return bool(text) and like(text[1:], rest)
+    return bool(text) and text[0] == first and like(text[1:], rest)
+
+
+# --- bags ---------------------------------------------------------------------------------------------------------
+
+
+def bag(op, value, constant: Array, sub=Literal("=")) -> bool | None:
+    """Every injective assignment is tried. A DATE among the members is its midnight."""
+    if not isinstance(value, list):
+        return None
+    mine = [plain(member) for member in value]
+    theirs = [Span(i.micros, i.micros) if isinstance(i, Instant) else plain(i.value) for i in constant.items]
+    sub = sub.value.upper()
+
+    def partners(a, b) -> bool:
+        if sub == "LIKE":
+            return isinstance(a, str) and isinstance(b, str) and like(a, b)
+        return compare(sub, a, b) is True
+
+    if op == "a_overlaps":
+        return any(partners(a, b) for a in mine for b in theirs)
+    if op == "a_equals" and len(mine) != len(theirs):
+        return False
+    if op == "a_contains":
+        return any(all(map(partners, some, theirs)) for some in permutations(mine, len(theirs)))
+    return any(all(map(partners, mine, some)) for some in permutations(theirs, len(mine)))
+
+
+# --- time ---------------------------------------------------------------------------------------------------------
+
+
+def relation_in_time(op, name, right, publication) -> bool | None:
+    if isinstance(right, Interval):
+        first = Span(-math.inf, -math.inf) if right.start is None else scalar(right.start, publication)
+        last = Span(math.inf, math.inf) if right.end is None else scalar(right.end, publication)
+    else:
+        first = last = scalar(right, publication)
+    s, e = (plain(publication.value(n)) for n in (("start", "end") if name == "event" else (name, name)))
+    if not isinstance(s, Span) or not isinstance(e, Span):
+        return None
+
+    def less(a, b):
+        return compare("<", a, b)
+
+    def same(a, b):
+        return compare("=", a, b)
+
+    apart = less(e, first) or less(last, s)
+    if name != "event":
+        return {
+            "t_after": less(last, s),
+            "t_before": less(s, first),
+            "t_disjoint": apart,
+            "t_during": not apart,
+            "t_equals": same(s, first) and same(s, last),
+            "t_intersects": not apart,
+        }[op]
+    return {
+        "t_after": less(last, s),
+        "t_before": less(e, first),
+        "t_contains": less(s, first) and less(last, e),
+        "t_disjoint": apart,
+        "t_during": less(first, s) and less(e, last),
+        "t_equals": same(s, first) and same(e, last),
+        "t_finishedBy": less(s, first) and same(e, last),
+        "t_finishes": less(first, s) and same(e, last),
+        "t_intersects": not apart,
+        "t_meets": same(e, first),
+        "t_metBy": same(s, last),
+        "t_overlappedBy": less(first, s) and less(s, last) and less(last, e),
+        "t_overlaps": less(s, first) and less(first, e) and less(e, last),
+        "t_startedBy": same(s, first) and less(last, e),
+        "t_starts": same(s, first) and less(e, last),
+    }[op]
+
+
+# --- space --------------------------------------------------------------------------------------------------------
+
+
+def relation_in_space(op, args, publication) -> bool | None:
+    left, right = args[:2]
+    if isinstance(right, Attribute):
+        left, right = right, left
+        op = {"s_contains": "s_within", "s_within": "s_contains"}.get(op, op)
+    value = publication.value(left.name)
+    if not isinstance(value, tuple):
+        return None
+    if op == "s_dwithin":
+        return metres(value, right.coordinates) <= args[2].value
+    if isinstance(right, Box):
+        return in_box(op, *value, right)
+    point, shape = shapely.Point(value), geometry(right)
+    return {
+        "s_intersects": lambda: point.intersects(shape),
+        "s_disjoint": lambda: point.disjoint(shape),
+        "s_within": lambda: point.within(shape),
+        "s_contains": lambda: point.contains(shape),
+        "s_equals": lambda: point.equals(shape),
+        "s_touches": lambda: point.touches(shape),
+    }[op]()
+
+
+def metres(a, b) -> float:
+    (lon, lat), (lon2, lat2) = ([math.radians(c) for c in point[:2]] for point in (a, b))
+    h = math.sin((lat2 - lat) / 2) ** 2 + math.cos(lat) * math.cos(lat2) * math.sin((lon2 - lon) / 2) ** 2
+    return 2 * EARTH_RADIUS * math.asin(math.sqrt(min(h, 1.0)))
+
+
+def in_box(op, lon, lat, box: Box) -> bool:
+    """Boxes with west > east lie across the antimeridian; nothing but their interior is within them."""
+    west, south, east, north = box.bounds if len(box.bounds) == 4 else (*box.bounds[:2], *box.bounds[3:5])
+    inside_lon = west < lon < east if west <= east else lon > west or lon < east
+    closed_lon = west <= lon <= east if west <= east else lon >= west or lon <= east
+    inside, closed = inside_lon and south < lat < north, closed_lon and south <= lat <= north
+    return {
+        "s_within": inside,
+        "s_intersects": closed,
+        "s_disjoint": not closed,
+        "s_touches": closed and not inside,
+        "s_equals": False,
+        "s_contains": False,
+    }[op]
+
+
+def geometry(node: Geometry):
+    if node.kind == "Polygon":
+        return shapely.Polygon(node.coordinates[0], node.coordinates[1:])
+    if node.kind == "Point":
+        return shapely.Point(node.coordinates)
+    if node.kind == "LineString":
+        return shapely.LineString(node.coordinates)
+    if node.kind == "MultiPoint":
+        return shapely.MultiPoint(node.coordinates)
+    raise NotImplementedError(node.kind)

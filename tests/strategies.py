@@ -1,0 +1,300 @@
+"""Publications and conditions, drawn so that they meet: few names, few values, and the edges of every type.
+
+``CONDITIONS`` has a strategy for every operator and function that a family has registered. Whoever adds a family adds
+its strategies here, and the laws of ``tidegate.testing`` do the rest.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+from hypothesis import strategies as st
+
+from tidegate.language import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, render_instant
+from tidegate.language.words import TEMPORAL
+from tidegate.model import Publication, micros
+
+# --- values -------------------------------------------------------------------------------------------------------
+
+MOST = 1.7976931348623157e308
+numbers = st.one_of(
+    st.integers(-3, 6),
+    st.integers(-6, 12).map(lambda n: n / 2),
+    st.sampled_from([-0.0, 5e-324, MOST, -MOST, 0.1 + 0.2, 2**53 + 1, -(2**60)]),
+    st.floats(-10, 10),
+)
+small = st.integers(-3, 5) | st.integers(-4, 8).map(lambda n: n / 2)
+_WORDS = [
+    *("", "a", "b", "ab", "abc", "abcabc", "Abc", "ABC", "äbc", "ÄBC", "straße", "STRASSE", "cat", "concat", "%", "a_b"),
+    *("\\", "a\0", "\0", "é", "e\u0301", "😀", "\ud7ff", "\ue000", "\U0010ffff", "a\U0010ffff", "a\nb", "it's"),
+]
+texts = st.sampled_from(_WORDS) | st.text(alphabet="abcA%_\\é\0", max_size=6)
+_NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+_ZONES = st.sampled_from([UTC, timezone(timedelta(hours=-5)), timezone(timedelta(hours=5, minutes=45))])
+moments = st.builds(
+    lambda hours, extra, zone: (_NOON + timedelta(hours=hours, microseconds=extra)).astimezone(zone),
+    st.integers(-8, 8).map(lambda n: 6 * n),
+    st.integers(-1, 1),
+    _ZONES,
+)
+days = st.dates(date(2026, 11, 13), date(2026, 11, 17))
+longitudes = st.sampled_from([-180, -179.5, -170, -1, 0, 0.5, 1, 1.25, 2, 3, 170, 179.999, 180])
+latitudes = st.sampled_from([-90, -89.9, -1, 0, 0.5, 1, 1.25, 2, 3, 45, 89.9, 90])
+points = st.tuples(longitudes.map(float), latitudes.map(float))
+
+
+def bags(members):
+    return st.lists(members, max_size=4)
+
+
+KINDS = {
+    "number": numbers,
+    "text": texts,
+    "truth": st.booleans(),
+    "time": moments,
+    "day": days,
+    "point": points,
+    "numbers": bags(small),
+    "texts": bags(texts),
+    "times": bags(moments),
+    "truths": bags(st.booleans()),
+}
+#: The attributes, with what they usually hold.
+ATTRIBUTES = {
+    "n": "number",
+    "m": "number",
+    "t": "text",
+    "u": "text",
+    "flag": "truth",
+    "when": "time",
+    "spot": "point",
+    "bag": "numbers",
+    "tags": "texts",
+}
+
+# --- publications -------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def publications(draw, mixed: bool = False, most: int = 8):
+    """A batch. Most attributes hold what they usually do; ``mixed`` lets the type differ from row to row as well."""
+    kinds = {name: draw(st.sampled_from([usual, usual, usual, *KINDS])) for name, usual in ATTRIBUTES.items()}
+    found = []
+    for i in range(draw(st.integers(1, most))):
+        attributes = {}
+        for name, kind in kinds.items():
+            if mixed and draw(st.integers(0, 5)) == 0:
+                kind = draw(st.sampled_from([*KINDS, "mixture"]))
+            if draw(st.integers(0, 5)):
+                attributes[name] = draw(bags(small | texts | st.booleans() | moments) if kind == "mixture" else KINDS[kind])
+        start, end = draw(st.none() | moments), draw(st.none() | moments)
+        if start is not None and end is not None and end < start:
+            start, end = end, start
+        found.append(
+            Publication(
+                id=f"p{i}",
+                source=draw(st.sampled_from(["z7", "abc", "é"])),
+                time=draw(moments),
+                attributes=attributes,
+                start=start,
+                end=end,
+                phase=draw(st.sampled_from([None, "START", "END", "INSTANT"])),
+                location=draw(st.none() | points),
+                valid_until=draw(st.none() | moments),
+            )
+        )
+    return found
+
+
+# --- conditions ---------------------------------------------------------------------------------------------------
+
+
+def _names(*kinds: str, reserved: tuple[str, ...] = ()):
+    usual = [name for name, kind in ATTRIBUTES.items() if kind in kinds]
+    return st.sampled_from([*usual, *usual, *reserved, *ATTRIBUTES]).map(Attribute)
+
+
+def _instant(micros: int) -> Instant:
+    return Instant(render_instant(micros), micros, False)
+
+
+literals = {"number": numbers.map(Literal), "text": texts.map(Literal), "truth": st.booleans().map(Literal)}
+timestamps = moments.map(lambda when: _instant(micros(when)))
+dates = days.map(lambda day: Instant(day.isoformat(), micros(day), True))
+instants = timestamps | dates
+_number_names = _names("number")
+_text_names = _names("text", reserved=("source", "phase", "id"))
+_time_names = _names("time", reserved=("time", "start", "end", "valid_until"))
+_terms = st.recursive(
+    _number_names | st.integers(0, 3).map(Literal),
+    lambda inner: st.builds(
+        lambda op, a, b: Call(op, (a, b)), st.sampled_from(["+", "-", "*", "/", "%", "div"]), inner, inner
+    )
+    | st.builds(lambda a, b: Call("^", (a, Literal(b))), _number_names, st.integers(0, 3)),
+    max_leaves=3,
+)
+
+
+def _mentions(node) -> bool:
+    return isinstance(node, Attribute) or (isinstance(node, Call) and any(map(_mentions, node.args)))
+
+
+# Arithmetic without any attribute may have no finite result, which is an error and not a condition.
+terms = _terms.filter(lambda node: not isinstance(node, Call) or all(_mentions(a) for a in _calls(node)))
+
+
+def _calls(node):
+    return [node, *(c for arg in node.args for c in _calls(arg))] if isinstance(node, Call) else []
+
+
+def _folded(inner):
+    return inner | st.builds(lambda op, node: Call(op, (node,)), st.sampled_from(["casei", "accenti"]), inner)
+
+
+_pairs = st.one_of(
+    st.tuples(terms, literals["number"]),
+    st.tuples(_folded(_text_names), _folded(literals["text"])),
+    st.tuples(_names("truth"), literals["truth"]),
+    st.tuples(_time_names, instants),
+    st.tuples(terms, terms),
+    st.tuples(_text_names, _folded(_text_names)),
+    st.tuples(_time_names, _time_names),
+    st.tuples(st.sampled_from(list(ATTRIBUTES)).map(Attribute), st.sampled_from(list(ATTRIBUTES)).map(Attribute)),
+    st.tuples(literals["number"], literals["number"]),
+    st.tuples(instants, instants),
+)
+
+
+def _compare(op):
+    return st.builds(lambda pair, flip: Call(op, pair[::-1] if flip else pair), _pairs, st.booleans())
+
+
+def _key(node):
+    return node.micros if isinstance(node, Instant) else node.value
+
+
+def _between(operands, bounds):
+    return st.builds(lambda v, two: Call("between", (v, *sorted(two, key=_key))), operands, st.lists(bounds, min_size=2, max_size=2))
+
+
+_between_any = st.one_of(
+    _between(terms, literals["number"]),
+    _between(_folded(_text_names), literals["text"]),
+    _between(_time_names, instants),
+    _between(literals["number"], literals["number"]),
+    st.builds(lambda *args: Call("between", args), terms, _number_names, literals["number"]),
+    st.builds(lambda *args: Call("between", args), literals["number"], _number_names, _number_names),
+)
+
+
+def _in(operands, items):
+    return st.builds(lambda v, some: Call("in", (v, Array(tuple(some)))), operands, st.lists(items, min_size=1, max_size=4))
+
+
+_in_any = st.one_of(
+    _in(terms, literals["number"]),
+    _in(_folded(_text_names), literals["text"]),
+    _in(_time_names, instants),
+    _in(_names("truth"), literals["truth"]),
+    _in(literals["number"], literals["number"]),
+)
+_patterns = st.lists(st.sampled_from(["%", "_", "a", "b", "c", "abc", "cat", "\\%", "\\", "é", "A", "ss"]), max_size=6).map("".join)
+_like = st.builds(lambda v, p: Call("like", (v, p)), _folded(_text_names), _folded(_patterns.map(Literal)))
+_members = {
+    "number": bags(small.map(Literal)),
+    "text": bags(texts.map(Literal)),
+    "any": bags(small.map(Literal) | texts.map(Literal) | st.booleans().map(Literal) | instants),
+}
+_sub = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
+
+
+def _bag(op):
+    def call(name, members, sub):
+        return Call(op, (name, Array(tuple(members)), *([Literal(sub)] if sub else ())))
+
+    return st.one_of(
+        st.builds(call, _names("numbers"), _members["number"], st.none() | _sub),
+        st.builds(call, _names("texts"), _members["text"], st.none() | _sub),
+        st.builds(call, _names("texts"), bags(_patterns.map(Literal)), st.just("LIKE")),
+        st.builds(call, _names("texts", "numbers"), _members["any"], st.none() | _sub),
+        st.builds(call, _names("numbers"), st.just([Literal(MOST)]), _sub),
+    )
+
+
+def _interval(a, b):
+    if a is not None and b is not None and a.micros > b.micros:
+        a, b = b, a
+    return Interval(a, b)
+
+
+_intervals = st.builds(_interval, st.none() | instants, st.none() | instants)
+_POINT_RELATIONS = ("t_after", "t_before", "t_disjoint", "t_during", "t_equals", "t_intersects")
+
+
+def _temporal(op):
+    left = st.just(Attribute("event"))
+    if op in _POINT_RELATIONS:
+        left |= _time_names
+    return st.builds(lambda a, b: Call(op, (a, b)), left, instants | _intervals)
+
+
+_spots = st.sampled_from(["location", "location", "spot", "spot", "n", "t"]).map(Attribute)
+_places = points.map(lambda point: Geometry("Point", point))
+_boxes = st.builds(
+    lambda west, east, lats, high: Box((west, min(lats), east, max(lats)) if not high else (west, min(lats), 0.0, east, max(lats), 9.0)),
+    longitudes.map(float),
+    longitudes.map(float),
+    st.lists(latitudes.map(float), min_size=2, max_size=2, unique=True),
+    st.booleans(),
+)
+_POLYGONS = [
+    (((0.0, 0.0), (3.0, 0.0), (3.0, 3.0), (0.0, 3.0), (0.0, 0.0)),),
+    (((-1.0, -1.0), (3.0, 0.0), (0.5, 3.0), (-1.0, -1.0)),),
+    (((0.0, 0.0), (3.0, 0.0), (3.0, 3.0), (0.0, 3.0), (0.0, 0.0)), ((1.0, 1.0), (2.0, 1.0), (2.0, 2.0), (1.0, 2.0), (1.0, 1.0))),
+    (((170.0, -90.0), (180.0, -90.0), (180.0, 90.0), (170.0, 90.0), (170.0, -90.0)),),
+    (((1.0, 1.0), (2.0, 1.0), (2.0, 2.0), (1.0, 1.0)),),
+]
+_geometries = st.one_of(
+    st.sampled_from(_POLYGONS).map(lambda rings: Geometry("Polygon", rings)),
+    _places,
+    st.lists(points, min_size=2, max_size=3, unique=True).map(lambda ps: Geometry("LineString", tuple(ps))),
+    st.lists(points, min_size=1, max_size=3, unique=True).map(lambda ps: Geometry("MultiPoint", tuple(ps))),
+)
+
+
+def _spatial(op):
+    return st.builds(
+        lambda spot, shape, flip: Call(op, (shape, spot) if flip else (spot, shape)), _spots, _geometries | _boxes, st.booleans()
+    )
+
+
+_metres = st.sampled_from([0, 0.5, 137.1, 55_001.3, 120_003.7, 1_000_000, 9.5e6, 10_100_000, 19_900_123.4, 2.1e7])
+
+#: A strategy per operator and function, by its CQL2-JSON name.
+CONDITIONS = {
+    **{op: _compare(op) for op in ("=", "<>", "<", "<=", ">", ">=")},
+    "between": _between_any,
+    "in": _in_any,
+    "isNull": st.sampled_from([*ATTRIBUTES, "location", "start", "phase", "nowhere"]).map(lambda n: Call("isNull", (Attribute(n),))),
+    "like": _like,
+    **{op: _bag(op) for op in ("a_equals", "a_contains", "a_containedBy", "a_overlaps")},
+    **{op: _temporal(op) for op in TEMPORAL},
+    **{op: _spatial(op) for op in ("s_intersects", "s_disjoint", "s_within", "s_contains", "s_equals", "s_touches")},
+    "s_dwithin": st.builds(lambda a, c, m: Call("s_dwithin", (a, c, Literal(m))), _spots, _places, _metres),
+}
+
+
+def conditions(ops: list[str]):
+    """A condition of one of the operators."""
+    return st.sampled_from(ops).flatmap(CONDITIONS.__getitem__)
+
+
+def expressions(ops: list[str], most: int = 6):
+    """Conditions of the operators joined by AND, OR and NOT."""
+    leaves = conditions(ops) | st.just(Attribute("flag")) | st.booleans().map(Literal)
+    return st.recursive(
+        leaves,
+        lambda inner: st.builds(lambda a: Call("not", (a,)), inner)
+        | st.builds(lambda op, some: Call(op, tuple(some)), st.sampled_from(["and", "or"]), st.lists(inner, min_size=2, max_size=3)),
+        max_leaves=most,
+    )

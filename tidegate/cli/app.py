@@ -1,0 +1,88 @@
+"""The command ``tidegate``: puts the commands together and turns a user's mistake into one message and an exit code.
+
+Exit codes: 0 done, 1 something in a checked file is wrong, 2 the input or the arguments cannot be used, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from tidegate import __version__
+from tidegate.cli.bench import bench
+from tidegate.cli.check import check
+from tidegate.cli.demo import demo
+from tidegate.cli.explain import explain
+from tidegate.cli.functions import functions
+from tidegate.cli.match import match
+from tidegate.errors import TidegateError
+
+__all__ = ["app", "main"]
+
+UNUSABLE, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+
+
+class _Commands(TyperGroup):
+    """The group of commands; every exception that a user can cause ends here."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except TidegateError as error:
+            typer.echo(f"tidegate: {error}", err=True)
+        except BrokenPipeError:  # whoever read our output has gone, as `head` does
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(BROKEN_PIPE) from None
+        except OSError as error:
+            name = f"; at {error.filename}" if error.filename else ""
+            typer.echo(f"tidegate: expected a file that can be used; got {error.strerror}{name}", err=True)
+        except KeyboardInterrupt:
+            typer.echo("\ntidegate: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        else:
+            return result
+        raise typer.Exit(UNUSABLE)
+
+
+app = typer.Typer(
+    name="tidegate",
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tidegate {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def tidegate(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Standing subscriptions over streams of sensor readings, events and logs.
+
+    \b
+    Example:
+      tidegate demo
+    """
+
+
+for command in (check, match, explain, functions, demo):
+    app.command()(command)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
+
+
+def main() -> None:
+    """The entry point."""
+    app()

@@ -1,0 +1,56 @@
+"""``tidegate check``: every subscription of a file, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.subscriptions import subscriptions
+from tidegate.engine import Engine, compiled
+from tidegate.errors import TidegateError
+from tidegate.language import DEFAULT_LIMITS
+from tidegate.predicates import Filter
+
+__all__ = ["check"]
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, or .cql2 and .txt with one per line.")],
+) -> None:
+    """Check a file of subscriptions and show every mistake in it.
+
+    JSON and CSV have the fields id, subscriber, where (CQL2 text or CQL2-JSON) and, if wanted, active_from and
+    active_until. In a text file each line is an expression, its number is the id, and # starts a comment. The exit
+    code is 1 if any subscription cannot be taken.
+
+    \b
+    Example:
+      tidegate check subscriptions.jsonl
+    """
+    engine = Engine()
+    wrong = never = 0
+    for place, entry in subscriptions(file):
+        try:
+            if isinstance(entry, TidegateError):
+                raise entry
+            engine.subscribe(entry)
+        except TidegateError as error:
+            wrong += 1
+            if str(place) in error.at:
+                error.at = error.at.removeprefix(str(place)).removeprefix(", ")
+            typer.echo(f"{place}: {error.code} error: {error}", err=True)
+        else:
+            if not _satisfiable(compiled(entry, DEFAULT_LIMITS)):
+                never += 1
+                typer.echo(f"{place}: warning: subscription {entry.id!r} can never match", err=True)
+    summary = f"{wrong + len(engine)} subscriptions: {len(engine)} good, {wrong} wrong"
+    typer.echo(summary + (f", {never} that can never match" if never else ""))
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _satisfiable(filter: Filter) -> bool:
+    """Whether some clause asks for nothing that is empty."""
+    return any(all(ranges for predicate in clause for _, ranges in predicate.hull) for clause in filter.clauses)

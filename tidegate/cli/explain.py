@@ -1,0 +1,64 @@
+"""``tidegate explain``: why a subscription does, or does not, match a publication."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+import typer
+
+from tidegate.cli.publications import publication
+from tidegate.cli.subscriptions import subscriptions as read
+from tidegate.engine import Engine
+from tidegate.errors import PublicationError, TidegateError, UnknownSubscription, shown
+from tidegate.model import Publication
+
+__all__ = ["explain"]
+
+
+def explain(
+    subscriptions: Annotated[Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, .cql2 or .txt.")],
+    id: Annotated[str, typer.Argument(help="The id of the subscription; in a text file, its line.")],
+    publication: Annotated[str, typer.Argument(help="A JSON object, @FILE with one, or - for standard input.")],
+) -> None:
+    """Show whether each part of a subscription holds for a publication, and with which values.
+
+    \b
+    Example:
+      tidegate explain subscriptions.jsonl s1 '{"id": "p1", "source": "z7", "time": "2026-11-15T08:00:00Z", "no2": 45}'
+    """
+    engine = Engine()
+    for place, entry in read(subscriptions):
+        if isinstance(entry, TidegateError) or entry.id != id:
+            continue  # a mistake elsewhere in the file is `check`'s business
+        try:
+            engine.subscribe(entry)
+        except TidegateError as error:
+            error.at = f"{error.at}, {place}"
+            raise
+        break
+    else:
+        raise UnknownSubscription("the id of a subscription", shown(id), str(subscriptions))
+    found = _publication(publication)
+    explanation = engine.explain(id, found)
+    typer.echo(f"{id} {'matches' if explanation.held else 'does not match'} {found.id}")
+    typer.echo(str(explanation))
+
+
+def _publication(given: str) -> Publication:
+    if given == "-":
+        text, place = sys.stdin.read(), "standard input"
+    elif given.startswith("@"):
+        text, place = Path(given[1:]).read_text("utf-8"), given[1:]
+    else:
+        text, place = given, "the argument PUBLICATION"
+    try:
+        record = orjson.loads(text)
+    except orjson.JSONDecodeError as wrong:
+        at = f"{place}, line {wrong.lineno}, column {wrong.colno}"
+        raise PublicationError("a publication as a JSON object", f"{shown(text)}, where {wrong.msg}", at) from None
+    if not isinstance(record, dict):
+        raise PublicationError("a publication as a JSON object", shown(record), place)
+    return publication(record, place)

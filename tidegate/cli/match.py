@@ -1,0 +1,106 @@
+"""``tidegate match``: a file of subscriptions against a file of publications; notifications as JSON Lines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, BinaryIO
+
+import orjson
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from tidegate.cli.publications import Batch, batches
+from tidegate.cli.subscriptions import load
+from tidegate.engine import Engine
+from tidegate.errors import SettingError, TidegateError
+from tidegate.model import FLAT
+
+__all__ = ["match"]
+
+
+def match(
+    subscriptions: Annotated[Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, .cql2 or .txt.")],
+    publications: Annotated[Path, typer.Argument(help="Publications: .jsonl, .json, .csv or .parquet.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file, not to standard output.")] = None,
+    grouped: Annotated[bool, typer.Option("--grouped", help="One line per publication, with its subscription ids.")] = False,
+) -> None:
+    """Match publications with subscriptions and write notifications as JSON Lines.
+
+    A publication has id, source and time (ISO 8601 with its offset from UTC) and, if wanted, start, end, phase, location
+    ({"lon": …, "lat": …}, or columns location.lon and location.lat) and valid_until. Every other name is an attribute;
+    in JSON attributes may also stand under "attributes".
+
+    \b
+    Example:
+      tidegate match subscriptions.jsonl readings.csv --output notifications.jsonl
+    """
+    if output is not None and output.exists() and any(output.samefile(f) for f in (subscriptions, publications) if f.exists()):
+        raise SettingError("an output that is not an input", str(output))
+    engine = load(subscriptions)
+    source = batches(publications)
+    began, seen, sent = perf_counter(), 0, 0
+    with _written_to(output) as target, _progress(publications) as show:
+        for batch in source:
+            found = _matched(engine, batch, grouped)
+            _write(found, target)
+            seen += len(batch.rows)
+            sent += _notifications(found, grouped)
+            show(batch.read, seen, sent, perf_counter() - began)
+    seconds = perf_counter() - began
+    typer.echo(f"{seen:,} publications, {sent:,} notifications, {seconds:.2f} s", err=True)
+
+
+def _matched(engine: Engine, batch: Batch, grouped: bool) -> pa.Table:
+    try:
+        if isinstance(batch.rows, pa.Table):
+            return engine.publish(batch.rows, grouped=grouped)
+        found = engine.publish(batch.rows)
+    except TidegateError as error:
+        raise batch.located(error) from None
+    rows = [(n.id, n.subscription, n.subscriber, n.time, list(n.publications), n.score, n.distance) for n in found]
+    if not grouped:
+        return pa.table(list(zip(*rows, strict=True)) or [[] for _ in FLAT], FLAT)
+    by_publication: dict[str, dict[str, Any]] = {}
+    for n in found:
+        row = {"publication_id": n.publications[0], "time": n.time, "subscription_ids": []}
+        by_publication.setdefault(n.publications[0], row)["subscription_ids"].append(n.subscription)
+    return pa.Table.from_pylist(list(by_publication.values()))
+
+
+def _notifications(found: pa.Table, grouped: bool) -> int:
+    return sum(map(len, found.column("subscription_ids").to_pylist())) if grouped and len(found) else len(found)
+
+
+def _write(found: pa.Table, target: BinaryIO) -> None:
+    for row in found.to_pylist():
+        target.write(orjson.dumps(row, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE))
+
+
+@contextmanager
+def _written_to(output: Path | None) -> Iterator[BinaryIO]:
+    if output is None:
+        yield sys.stdout.buffer
+    else:
+        with output.open("wb") as file:
+            yield file
+
+
+@contextmanager
+def _progress(file: Path) -> Iterator[Callable[[int, int, int, float], None]]:
+    """A bar on the terminal; nothing where standard error is none."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=file.stat().st_size)
+
+        def show(read: int, seen: int, sent: int, seconds: float) -> None:
+            rate = seen / max(seconds, 1e-9)
+            bar.update(task, completed=read, description=f"{seen:,} publications, {rate:,.0f}/s, {sent:,} notifications")
+
+        yield show

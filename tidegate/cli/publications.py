@@ -1,0 +1,293 @@
+"""Files of publications, in batches: JSON Lines, a JSON array, CSV or Parquet, with the reserved columns of the model.
+
+A batch is an Arrow table or, where a column would hold more than one kind of value, a list of publications; the engine
+takes either. A row that cannot be taken is an error that names the file and the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidegate.cli.records import JSON, Place, cells, extension, objects
+from tidegate.errors import PublicationError, TidegateError, shown
+from tidegate.language import instant
+from tidegate.model import RESERVED, Publication, moment
+
+__all__ = ["Batch", "batches", "publication", "table"]
+
+#: Publications that are read, matched and written together.
+SIZE = 8192
+
+_INSTANT = pa.timestamp("us", "UTC")
+_POINT = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
+_ROW = re.compile(r"\brow (\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some publications of a file, the numbers of their lines, and how many bytes of the file have been read."""
+
+    rows: pa.Table | list[Publication]
+    file: Path
+    numbers: list[int] | range
+    unit: str
+    read: int
+
+    def located(self, error: TidegateError) -> TidegateError:
+        """The error, with the line of the file where the engine spoke of a row of the batch."""
+        at, found = _ROW.subn(lambda row: f"{self.unit} {self.numbers[int(row[1])]}", error.at)
+        span = "" if found else f", {self.unit}s {self.numbers[0]} to {self.numbers[-1]}"
+        error.at = f"{at} of {self.file}{span}" if at else f"{self.file}{span}"
+        return error
+
+
+def batches(path: Path, size: int = SIZE) -> Iterator[Batch]:
+    """The publications of a file, ``size`` at a time."""
+    kind = extension(path, (*JSON, ".csv", ".parquet"))
+    return (_parquet if kind == ".parquet" else _csv if kind == ".csv" else _json)(path, size)
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def _json(path: Path, size: int) -> Iterator[Batch]:
+    found: list[Publication] = []
+    numbers: list[int] = []
+    unit, read = "line", 0
+    for place, record, read in objects(path, PublicationError):
+        if isinstance(record, TidegateError):
+            raise record
+        found.append(publication(record, str(place)))
+        numbers.append(place.number)
+        unit = place.unit
+        if len(found) == size:
+            yield Batch(table(found) or found, path, numbers, unit, read)
+            found, numbers = [], []
+    if found:
+        yield Batch(table(found) or found, path, numbers, unit, read)
+
+
+def publication(record: dict[str, Any], place: str) -> Publication:
+    """A publication from a JSON object whose attributes stand beside its fields or under ``attributes``."""
+    fields: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
+    try:
+        nested = record.get("attributes")
+        flat = record if nested is None else {name: value for name, value in record.items() if name != "attributes"}
+        if nested is not None and not isinstance(nested, dict):
+            raise PublicationError("an object of attributes", shown(nested))
+        for name, value in flat.items():
+            if value is None or name == "attributes":
+                continue
+            if name not in RESERVED or name == "event":
+                attributes[name] = _value(value, name)
+            elif RESERVED[name] == "time":
+                fields[name] = _instant(value, name)
+            else:
+                fields[name] = _value(value, name)
+        for name in ("id", "source", "time"):
+            if name not in fields:
+                raise PublicationError(f"a field {name}", f"{', '.join(flat) or 'none'}")
+        for name, value in (nested or {}).items():
+            attributes[name] = _value(value, name)
+        return Publication(**fields, attributes=attributes)
+    except TidegateError as error:
+        error.at = f"{error.at}, {place}" if error.at else place
+        raise
+
+
+def _value(value: Any, name: str) -> Any:
+    """A JSON value as an attribute: objects stand for points, timestamps and dates, as they do in CQL2-JSON."""
+    if isinstance(value, list):
+        return [_value(item, name) for item in value]
+    if not isinstance(value, dict):
+        return value
+    match value:
+        case {"lon": lon, "lat": lat} if len(value) == 2:
+            return lon, lat
+        case {"type": "Point", "coordinates": [lon, lat, *_]} if len(value) == 2:
+            return lon, lat
+        case {"timestamp": text} if len(value) == 1:
+            return _instant(text, name)
+        case {"date": str(text)} if len(value) == 1:
+            try:
+                return date.fromisoformat(text)
+            except ValueError:
+                raise PublicationError("a date such as '2026-11-15'", shown(text), name) from None
+    wanted = '{"lon": …, "lat": …}, {"type": "Point", …}, {"timestamp": …} or {"date": …}'
+    raise PublicationError(f"a value, a list or an object {wanted}", shown(value), name)
+
+
+def _instant(text: Any, name: str) -> datetime:
+    try:
+        micros, is_date = instant(text) if isinstance(text, str) else (0, True)
+    except TidegateError as error:
+        raise PublicationError(error.expected, error.got, name) from None
+    if is_date:
+        raise PublicationError("a timestamp such as '2026-11-15T08:00:00Z'", shown(text), name)
+    return moment(micros)
+
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+
+def table(publications: list[Publication]) -> pa.Table | None:
+    """Publications as columns; None where some attribute has values of several kinds, which no column can hold."""
+    columns: dict[str, pa.Array] = {
+        "id": pa.array([p.id for p in publications], pa.large_string()),
+        "source": pa.array([p.source for p in publications], pa.large_string()),
+        "time": pa.array([p.time for p in publications], _INSTANT),
+    }
+    names = dict.fromkeys(("start", "end", "phase", "location", "valid_until"))
+    names |= dict.fromkeys(name for p in publications for name in p.attributes)
+    for name in names:
+        values = [p.value(name) for p in publications]
+        kinds = {type(value) for value in values if value is not None}
+        if not kinds:
+            continue
+        kind = _LISTS.get(frozenset({type(v) for value in values if value for v in value})) if kinds == {list} else (
+            _KINDS.get(frozenset(kinds))
+        )  # fmt: skip
+        if kind is None:
+            return None
+        if kinds == {tuple}:
+            values = [None if v is None else {"lon": v[0], "lat": v[1]} for v in values]
+        elif pa.types.is_float64(kind):  # an integer may be too large for Arrow, never for a double: the model saw to it
+            values = [None if v is None else float(v) for v in values]
+        elif kinds == {list} and pa.types.is_float64(kind.value_type):
+            values = [None if v is None else [float(item) for item in v] for v in values]
+        columns[name] = pa.array(values, kind)
+    return pa.table(columns)
+
+
+_KINDS: dict[frozenset[type], pa.DataType] = {
+    frozenset({int}): pa.float64(),
+    frozenset({float}): pa.float64(),
+    frozenset({int, float}): pa.float64(),
+    frozenset({str}): pa.large_string(),
+    frozenset({bool}): pa.bool_(),
+    frozenset({datetime}): _INSTANT,
+    frozenset({date}): pa.date32(),
+    frozenset({tuple}): _POINT,
+}
+_LISTS: dict[frozenset[type], pa.DataType] = {
+    frozenset(): pa.list_(pa.float64()),
+    **{kinds: pa.list_(kind) for kinds, kind in _KINDS.items() if kind != _POINT},
+}
+
+
+# --- CSV ------------------------------------------------------------------------------------------------------------
+
+
+def _csv(path: Path, size: int) -> Iterator[Batch]:
+    """Cells are read twice: a column is of numbers only if every cell of the file is one. An empty cell is missing."""
+    readers = _readers(path, size)
+    rows = cells(path, PublicationError)
+    next(rows, None)
+    while some := list(islice(rows, size)):
+        numbers = [place.number for place, _, _ in some]
+        columns: dict[str, pa.Array] = {}
+        for name, texts in zip(readers, zip(*(row for _, row, _ in some), strict=True), strict=True):
+            array = _texts(texts)
+            try:
+                columns[name] = readers[name](array)
+            except pa.ArrowInvalid:  # only where the column's name, not its cells, decided the kind
+                raise _first_fault(name, array, path, numbers) from None
+        yield Batch(_with_points(pa.table(columns)), path, numbers, "line", some[-1][2])
+
+
+def _readers(path: Path, size: int) -> dict[str, Callable[[pa.Array], pa.Array]]:
+    """How to read each column: as its reserved name says, else as the first kind that fits all its cells."""
+    rows = cells(path, PublicationError)
+    header = next((row for _, row, _ in rows), None)
+    if header is None:
+        raise PublicationError("a header with the names of the columns", "an empty file", str(path))
+    candidates = {name: _reserved(name) or list(_GUESSES) for name in header}
+    while some := [row for _, row, _ in islice(rows, size)]:
+        for name, texts in zip(header, zip(*some, strict=True), strict=True):
+            while len(candidates[name]) > 1:
+                try:
+                    candidates[name][0](_texts(texts))
+                    break
+                except pa.ArrowInvalid:
+                    del candidates[name][0]
+    return {name: kinds[0] for name, kinds in candidates.items()}
+
+
+def _texts(cells: tuple[str, ...]) -> pa.Array:
+    return pa.array([cell or None for cell in cells], pa.large_string())
+
+
+def _numbers(texts: pa.Array) -> pa.Array:
+    return texts.cast(pa.float64())
+
+
+def _instants(texts: pa.Array) -> pa.Array:
+    return texts.cast(_INSTANT)
+
+
+def _truths(texts: pa.Array) -> pa.Array:
+    return texts.cast(pa.bool_())
+
+
+def _as_they_are(texts: pa.Array) -> pa.Array:
+    return texts
+
+
+_GUESSES = (_numbers, _instants, _truths, _as_they_are)
+
+
+def _reserved(name: str) -> list[Callable[[pa.Array], pa.Array]] | None:
+    if name.endswith((".lon", ".lat")):
+        return [_numbers]
+    return {"text": [_as_they_are], "time": [_instants]}.get(RESERVED.get(name, ""))
+
+
+def _first_fault(name: str, texts: pa.Array, path: Path, numbers: list[int]) -> PublicationError:
+    kind, wanted = (pa.float64(), "a number") if name.endswith((".lon", ".lat")) else (
+        (_INSTANT, "a timestamp with its offset from UTC, such as '2026-11-15T08:00:00Z',")
+    )  # fmt: skip
+    for number, text in zip(numbers, texts, strict=True):
+        try:
+            text.cast(kind)
+        except pa.ArrowInvalid:
+            return PublicationError(f"{wanted} as {name}", shown(text.as_py()), f"line {number} of {path}")
+    raise AssertionError("a column that cannot be cast has a cell that cannot")
+
+
+def _with_points(found: pa.Table) -> pa.Table:
+    """Columns x.lon and x.lat as one column x of points."""
+    for name in [name.removesuffix(".lon") for name in found.column_names if name.endswith(".lon")]:
+        if f"{name}.lat" not in found.column_names:
+            continue
+        lon, lat = (found.column(f"{name}.{part}").combine_chunks() for part in ("lon", "lat"))
+        missing = pa.compute.and_(lon.is_null(), lat.is_null())
+        points = pa.StructArray.from_arrays([lon, lat], ["lon", "lat"], mask=missing)
+        found = found.drop_columns([f"{name}.lon", f"{name}.lat"]).append_column(name, points)
+    return found
+
+
+# --- Parquet --------------------------------------------------------------------------------------------------------
+
+
+def _parquet(path: Path, size: int) -> Iterator[Batch]:
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as wrong:
+        raise PublicationError("a Parquet file", f"{str(wrong).splitlines()[0]}", str(path)) from None
+    with file:
+        first, rows, whole = 1, max(file.metadata.num_rows, 1), path.stat().st_size
+        for some in file.iter_batches(size):
+            after = first + some.num_rows
+            found = _with_points(pa.Table.from_batches([some]))
+            yield Batch(found, path, range(first, after), "row", whole * (after - 1) // rows)
+            first = after

@@ -1,0 +1,206 @@
+"""The covering forest: subscriptions in trees in which every parent covers its children.
+
+CUPUS §4.4.1 (Figure 23): a node may have many children but one parent, the forest grows and shrinks one subscription at
+a time, and a publication is tried on a node only if it matches the node's parent. Knows keys and filters, not what they
+belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from tidegate.covering.covers import clauses_cover
+from tidegate.covering.known import Known, knowledge
+from tidegate.covering.postings import Facts, Postings, facts_of
+from tidegate.errors import SubscriptionError, UnknownSubscription, shown
+from tidegate.predicates import Filter
+from tidegate.predicates.column import Row
+
+__all__ = ["Forest"]
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(slots=True, eq=False)
+class _Node(Generic[K]):
+    key: K
+    filter: Filter
+    clauses: tuple[Known, ...]
+    facts: Facts
+    number: int
+    parent: _Node[K] | None = None
+    children: dict[K, _Node[K]] = field(default_factory=dict)
+    #: Later nodes that need the same; leaves, and unknown to the postings.
+    twins: dict[K, _Node[K]] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> Hashable:
+        return frozenset(frozenset(known.needs) for known in self.clauses)
+
+
+class Forest(Generic[K]):
+    """Subscriptions by key, ordered by covering.
+
+    No root is covered by another root, and every filter is covered by its parent's. Of equal filters the later is a child
+    of the earlier. A new node goes under a narrowest filter that covers it and takes over the siblings it covers.
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[K, _Node[K]] = {}
+        self._roots: dict[K, _Node[K]] = {}
+        self._first: dict[Hashable, _Node[K]] = {}
+        self._numbered: dict[int, _Node[K]] = {}
+        self._free: list[int] = []
+        self._postings = Postings()
+
+    # --- growing and shrinking --------------------------------------------------------------------------------------
+
+    def insert(self, key: K, filter: Filter) -> None:
+        """Add a subscription; a key that is in the forest already is refused."""
+        if key in self._nodes:
+            raise SubscriptionError("a key that is not in the forest", f"{shown(key)}, which is")
+        clauses = knowledge(filter)
+        node = _Node(key, filter, clauses, facts_of(clauses), -1)
+        first = self._first.setdefault(node.identity, node)
+        self._nodes[key] = node
+        if first is not node:
+            node.parent = first
+            first.twins[key] = node
+            return
+        node.number = self._free.pop() if self._free else len(self._numbered)
+        self._numbered[node.number] = node
+        self._roots[key] = node
+        self._place(node)
+        self._postings.add(node.number, node.facts)
+
+    def remove(self, key: K) -> None:
+        """Take a subscription out; its children go to its parent, or find new parents, or become roots."""
+        node = self._node(key)
+        del self._nodes[key]
+        if node.number < 0:
+            assert node.parent is not None
+            del node.parent.twins[key]
+            return
+        self._siblings(node.parent).pop(key)
+        if node.twins:
+            self._succeed(node)
+            return
+        self._postings.remove(node.number, node.facts)
+        del self._numbered[node.number], self._first[node.identity]
+        self._free.append(node.number)
+        for child in node.children.values():
+            child.parent = node.parent
+        self._siblings(node.parent).update(node.children)
+        if node.parent is None:
+            for child in node.children.values():
+                if child.parent is None:  # not yet taken over by one of the others
+                    self._place(child)
+
+    def _succeed(self, node: _Node[K]) -> None:
+        """The eldest twin takes the node's place."""
+        key = next(iter(node.twins))
+        heir = node.twins.pop(key)
+        heir.number, heir.parent, heir.children, heir.twins = node.number, node.parent, node.children, node.twins
+        for below in (*heir.children.values(), *heir.twins.values()):
+            below.parent = heir
+        self._siblings(heir.parent)[key] = self._numbered[heir.number] = self._first[heir.identity] = heir
+
+    def _place(self, node: _Node[K]) -> None:
+        """Move a root under a node that covers it, if there is one, and its new siblings that it covers under it."""
+        parent = self._covering(node)
+        if parent is not None:
+            self._move(node, parent)
+        for number in self._postings.narrower(node.facts):
+            other = self._numbered[number]
+            if other is not node and other.parent is parent and clauses_cover(node.clauses, other.clauses):
+                self._move(other, node)
+
+    def _covering(self, node: _Node[K]) -> _Node[K] | None:
+        """A narrowest node that covers this one and is not below it."""
+        for group in self._postings.wider(node.facts):
+            found: _Node[K] | None = None
+            for number in group:
+                other = self._numbered[number]
+                if other is node or not clauses_cover(other.clauses, node.clauses) or self._is_below(other, node):
+                    continue
+                if found is None or clauses_cover(found.clauses, other.clauses):
+                    found = other
+            if found is not None:
+                return found
+        return None
+
+    def _move(self, node: _Node[K], parent: _Node[K]) -> None:
+        del self._siblings(node.parent)[node.key]
+        node.parent = parent
+        parent.children[node.key] = node
+
+    @staticmethod
+    def _is_below(node: _Node[K], top: _Node[K]) -> bool:
+        if not top.children:
+            return False
+        above: _Node[K] | None = node
+        while above is not None and above is not top:
+            above = above.parent
+        return above is top
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    def roots(self) -> list[K]:
+        """The subscriptions that no other covers."""
+        return list(self._roots)
+
+    def parent(self, key: K) -> K | None:
+        """The subscription this one is under; None for a root."""
+        parent = self._node(key).parent
+        return None if parent is None else parent.key
+
+    def children(self, key: K) -> list[K]:
+        """The subscriptions directly under this one."""
+        node = self._node(key)
+        return [*node.twins, *node.children]
+
+    @property
+    def depth(self) -> int:
+        """Nodes on the longest way from a root to a leaf."""
+        level, depth = list(self._roots.values()), 0
+        while level:
+            level = [below for node in level for below in (*node.twins.values(), *node.children.values())]
+            depth += 1
+        return depth
+
+    def matches(self, publication: Row) -> list[K]:
+        """The subscriptions that the publication matches, parents first; below a node that fails none is tried."""
+        found: list[K] = []
+        stack = list(reversed(self._roots.values()))
+        while stack:
+            node = stack.pop()
+            if node.filter.holds(publication):
+                found.append(node.key)
+                found.extend(node.twins)
+                stack.extend(reversed(node.children.values()))
+        return found
+
+    def __iter__(self) -> Iterator[K]:
+        """The keys, parents first."""
+        stack = list(reversed(self._roots.values()))
+        while stack:
+            node = stack.pop()
+            yield node.key
+            stack.extend(reversed((*node.twins.values(), *node.children.values())))
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._nodes
+
+    def _node(self, key: K) -> _Node[K]:
+        node = self._nodes.get(key)
+        if node is None:
+            raise UnknownSubscription("a key that is in the forest", shown(key))
+        return node
+
+    def _siblings(self, parent: _Node[K] | None) -> dict[K, _Node[K]]:
+        return self._roots if parent is None else parent.children
