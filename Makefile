@@ -38,7 +38,7 @@ bench: $(READY)
 
 # The environment. The stamp says with which project file and which lock it was made; nothing happens while it is newer.
 $(READY): pyproject.toml requirements.lock | $(BIN)/python
-	@echo "Installing the pinned dependencies into $(VENV) (once, about a minute)…"
+	@echo "Installing the pinned dependencies into $(VENV) (once, a minute or two)…"
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@

@@ -1,6 +1,7 @@
 """The command ``tidegate``: puts the commands together and turns a user's mistake into one message and an exit code.
 
-Exit codes: 0 done, 1 something in a checked file is wrong, 2 the input or the arguments cannot be used, 130 interrupted.
+Exit codes: 0 done, 1 something in a checked file is wrong, 2 the input or the arguments cannot be used, 130
+interrupted, 141 whoever read the output has gone.
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def tidegate(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Standing subscriptions over streams of sensor readings, events and logs.
 

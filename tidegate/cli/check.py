@@ -17,7 +17,7 @@ __all__ = ["check"]
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, or .cql2 and .txt with one per line.")],
+    file: Annotated[Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, .cql2 or .txt.")],
 ) -> None:
     """Check a file of subscriptions and show every mistake in it.
 

@@ -42,8 +42,8 @@ _PATIENCE = 2.0
 def demo(
     seed: Annotated[int, typer.Option(help="Another seed, another weather.")] = 7,
     seconds: Annotated[float | None, typer.Option(help="How long to run; 12 on a terminal.")] = None,
-    readings: Annotated[int | None, typer.Option(help="How many publications; 50,000 where there is no terminal.")] = None,
-    write: Annotated[Path | None, typer.Option(help="Write subscriptions and publications to this directory instead.")] = None,
+    readings: Annotated[int | None, typer.Option(help="How many publications; 50,000 without a terminal.")] = None,
+    write: Annotated[Path | None, typer.Option(help="Write the files of the demo to this directory instead.")] = None,
 ) -> None:
     """Watch an alpine sensor network: forty stations, a hundred subscriptions, notifications as they happen.
 
@@ -57,8 +57,10 @@ def demo(
         raise SettingError("--seconds or --readings", "both")
     if seed < 0:
         raise SettingError("a seed of 0 or more", f"{seed}")
-    if (seconds is not None and not 0 < seconds <= 86_400) or (readings is not None and readings < 1):
-        raise SettingError("seconds above 0, up to a day, or readings of 1 or more", f"{readings if seconds is None else seconds}")
+    if seconds is not None and not 0 < seconds <= 86_400:
+        raise SettingError("seconds above 0, up to a day", f"{seconds}")
+    if readings is not None and readings < 1:
+        raise SettingError("1 reading or more", f"{readings}")
     console = Console()
     if write is not None:
         _write(write, seed, readings or 10_000)
@@ -118,11 +120,12 @@ class _Tally:
     def _line(self, id: str, publication: Publication) -> str:
         seen = ((name, publication.value(name)) for name in self.names[id])
         values = ", ".join(f"{name} {_short(value)}" for name, value in seen if value is not None)
-        who = self.watching[id].subscriber
-        return f"{publication.time:%a %H:%M}  {who:<28} {id.split('/')[1]:<24} {publication.value('station')}: {values}"
+        what = f"{publication.value('station')}: {values}"
+        return f"{publication.time:%a %H:%M}  {what:<44} → {self.watching[id].subscriber} ({id.split('/')[1]})"
 
     def counters(self) -> str:
-        return f"{self.publications:,} publications, {self.notifications:,} notifications, {len(STATIONS)} stations, hour {self.hours}"
+        counts = f"{self.publications:,} publications, {self.notifications:,} notifications"
+        return f"{counts}, {len(STATIONS)} stations, hour {self.hours}"
 
 
 def _run(console: Console, seed: int, seconds: float | None, readings: int | None) -> None:
@@ -179,8 +182,8 @@ def _screen(console: Console) -> Iterator[Any]:
 def _summary(tally: _Tally, engine: Engine) -> None:
     notified, seconds = tally.per_subscription, max(tally.seconds, 1e-9)
     typer.echo(
-        f"\n{tally.publications:,} publications in {tally.hours} hours of the valley's time gave {tally.notifications:,} "
-        f"notifications to {len(notified)} of {len(engine)} subscriptions."
+        f"\n{tally.publications:,} publications in {tally.hours} hours of the valley's time gave "
+        f"{tally.notifications:,} notifications to {len(notified)} of {len(engine)} subscriptions."
     )
     rates = f"{tally.publications / seconds:,.0f} publications/s, {tally.notifications / seconds:,.0f} notifications/s"
     typer.echo(f"Matching took {tally.seconds:.2f} s: {rates}.")
@@ -221,7 +224,9 @@ def _publication(row: pa.Table) -> Publication:
 
 
 def _short(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _write(directory: Path, seed: int, readings: int) -> None:
@@ -234,5 +239,6 @@ def _write(directory: Path, seed: int, readings: int) -> None:
     with (directory / "publications.jsonl").open("wb") as file:
         for table in _hours(seed, None, readings):
             for row in table.to_pylist():
-                file.write(orjson.dumps({name: value for name, value in row.items() if value is not None}, option=options))
+                there = {name: value for name, value in row.items() if value is not None}
+                file.write(orjson.dumps(there, option=options))
     typer.echo(f"{len(watching)} subscriptions and {readings:,} publications written to {directory}")

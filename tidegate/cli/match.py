@@ -27,20 +27,25 @@ __all__ = ["match"]
 def match(
     subscriptions: Annotated[Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, .cql2 or .txt.")],
     publications: Annotated[Path, typer.Argument(help="Publications: .jsonl, .json, .csv or .parquet.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file, not to standard output.")] = None,
-    grouped: Annotated[bool, typer.Option("--grouped", help="One line per publication, with its subscription ids.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file instead of to the screen.")
+    ] = None,
+    grouped: Annotated[
+        bool, typer.Option("--grouped", help="One line per publication, with subscription ids.")
+    ] = False,
 ) -> None:
     """Match publications with subscriptions and write notifications as JSON Lines.
 
-    A publication has id, source and time (ISO 8601 with its offset from UTC) and, if wanted, start, end, phase, location
-    ({"lon": …, "lat": …}, or columns location.lon and location.lat) and valid_until. Every other name is an attribute;
-    in JSON attributes may also stand under "attributes".
+    A publication has id, source and time (ISO 8601 with its offset from UTC) and, if wanted, start, end, phase,
+    location ({"lon": …, "lat": …}, or columns location.lon and location.lat) and valid_until. Every other name is an
+    attribute; in JSON attributes may also stand under "attributes".
 
     \b
     Example:
       tidegate match subscriptions.jsonl readings.csv --output notifications.jsonl
     """
-    if output is not None and output.exists() and any(output.samefile(f) for f in (subscriptions, publications) if f.exists()):
+    inputs = [file.resolve() for file in (subscriptions, publications)]
+    if output is not None and output.resolve() in inputs:
         raise SettingError("an output that is not an input", str(output))
     engine = load(subscriptions)
     source = batches(publications)
@@ -68,7 +73,7 @@ def _matched(engine: Engine, batch: Batch, grouped: bool) -> pa.Table:
         return pa.table(list(zip(*rows, strict=True)) or [[] for _ in FLAT], FLAT)
     by_publication: dict[str, dict[str, Any]] = {}
     for n in found:
-        row = {"publication_id": n.publications[0], "time": n.time, "subscription_ids": []}
+        row: dict[str, Any] = {"publication_id": n.publications[0], "time": n.time, "subscription_ids": []}
         by_publication.setdefault(n.publications[0], row)["subscription_ids"].append(n.subscription)
     return pa.Table.from_pylist(list(by_publication.values()))
 
@@ -101,6 +106,7 @@ def _progress(file: Path) -> Iterator[Callable[[int, int, int, float], None]]:
 
         def show(read: int, seen: int, sent: int, seconds: float) -> None:
             rate = seen / max(seconds, 1e-9)
-            bar.update(task, completed=read, description=f"{seen:,} publications, {rate:,.0f}/s, {sent:,} notifications")
+            counts = f"{seen:,} publications, {rate:,.0f}/s, {sent:,} notifications"
+            bar.update(task, completed=read, description=counts)
 
         yield show

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.cli.records import JSON, Place, cells, extension, objects
+from tidegate.cli.records import JSON, cells, extension, objects
 from tidegate.errors import PublicationError, TidegateError, shown
 from tidegate.language import instant
 from tidegate.model import RESERVED, Publication, moment
@@ -143,8 +143,8 @@ def _instant(text: Any, name: str) -> datetime:
 def table(publications: list[Publication]) -> pa.Table | None:
     """Publications as columns; None where some attribute has values of several kinds, which no column can hold."""
     columns: dict[str, pa.Array] = {
-        "id": pa.array([p.id for p in publications], pa.large_string()),
-        "source": pa.array([p.source for p in publications], pa.large_string()),
+        "id": pa.array([p.id for p in publications], pa.string()),
+        "source": pa.array([p.source for p in publications], pa.string()),
         "time": pa.array([p.time for p in publications], _INSTANT),
     }
     names = dict.fromkeys(("start", "end", "phase", "location", "valid_until"))
@@ -154,14 +154,15 @@ def table(publications: list[Publication]) -> pa.Table | None:
         kinds = {type(value) for value in values if value is not None}
         if not kinds:
             continue
-        kind = _LISTS.get(frozenset({type(v) for value in values if value for v in value})) if kinds == {list} else (
-            _KINDS.get(frozenset(kinds))
-        )  # fmt: skip
+        members = {type(item) for value in values if value for item in value} if kinds == {list} else set()
+        kind = _LISTS.get(frozenset(members)) if kinds == {list} else _KINDS.get(frozenset(kinds))
         if kind is None:
             return None
         if kinds == {tuple}:
             values = [None if v is None else {"lon": v[0], "lat": v[1]} for v in values]
-        elif pa.types.is_float64(kind):  # an integer may be too large for Arrow, never for a double: the model saw to it
+        elif (
+            kind == pa.float64()
+        ):  # an integer may be too large for Arrow; the model saw to it that none is for a double
             values = [None if v is None else float(v) for v in values]
         elif kinds == {list} and pa.types.is_float64(kind.value_type):
             values = [None if v is None else [float(item) for item in v] for v in values]
@@ -173,7 +174,7 @@ _KINDS: dict[frozenset[type], pa.DataType] = {
     frozenset({int}): pa.float64(),
     frozenset({float}): pa.float64(),
     frozenset({int, float}): pa.float64(),
-    frozenset({str}): pa.large_string(),
+    frozenset({str}): pa.string(),
     frozenset({bool}): pa.bool_(),
     frozenset({datetime}): _INSTANT,
     frozenset({date}): pa.date32(),
@@ -224,7 +225,7 @@ def _readers(path: Path, size: int) -> dict[str, Callable[[pa.Array], pa.Array]]
 
 
 def _texts(cells: tuple[str, ...]) -> pa.Array:
-    return pa.array([cell or None for cell in cells], pa.large_string())
+    return pa.array([cell or None for cell in cells], pa.string())
 
 
 def _numbers(texts: pa.Array) -> pa.Array:
@@ -249,13 +250,15 @@ _GUESSES = (_numbers, _instants, _truths, _as_they_are)
 def _reserved(name: str) -> list[Callable[[pa.Array], pa.Array]] | None:
     if name.endswith((".lon", ".lat")):
         return [_numbers]
-    return {"text": [_as_they_are], "time": [_instants]}.get(RESERVED.get(name, ""))
+    known: dict[str, list[Callable[[pa.Array], pa.Array]]] = {"text": [_as_they_are], "time": [_instants]}
+    return known.get(RESERVED.get(name, ""))
 
 
 def _first_fault(name: str, texts: pa.Array, path: Path, numbers: list[int]) -> PublicationError:
-    kind, wanted = (pa.float64(), "a number") if name.endswith((".lon", ".lat")) else (
-        (_INSTANT, "a timestamp with its offset from UTC, such as '2026-11-15T08:00:00Z',")
-    )  # fmt: skip
+    if name.endswith((".lon", ".lat")):
+        kind, wanted = pa.float64(), "a number"
+    else:
+        kind, wanted = _INSTANT, "a timestamp with its offset from UTC, such as '2026-11-15T08:00:00Z',"
     for number, text in zip(numbers, texts, strict=True):
         try:
             text.cast(kind)

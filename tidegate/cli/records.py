@@ -124,4 +124,5 @@ def cells(path: Path, error: type[TidegateError]) -> Iterator[tuple[Place, list[
     except csv.Error as wrong:
         raise error("a row of CSV", f"{wrong}", str(Place(path, line))) from None
     except UnicodeDecodeError as wrong:
-        raise error("text in UTF-8", f"the byte 0x{wrong.object[wrong.start]:02x}", f"{path}, after line {line}") from None
+        byte = wrong.object[wrong.start]
+        raise error("text in UTF-8", f"the byte 0x{byte:02x}", f"{path}, at or after line {line}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -37,20 +37,20 @@ def subscriptions(path: Path) -> Iterator[tuple[Place, Subscription | TidegateEr
 
 def load(path: Path) -> Engine:
     """An engine with all subscriptions of a file; the first that cannot be taken is an error that names its place."""
-    place: Place | None = None
+    places: list[Place] = []  # of the subscription that is being taken
 
-    def good(entries: Iterable[tuple[Place, Subscription | TidegateError]]) -> Iterator[Subscription]:
-        nonlocal place
-        for place, entry in entries:
+    def good() -> Iterator[Subscription]:
+        for place, entry in subscriptions(path):
+            places[:] = [place]
             if isinstance(entry, TidegateError):
                 raise entry
             yield entry
 
     try:
-        return Engine(good(subscriptions(path)))
+        return Engine(good())
     except TidegateError as error:
-        if place is not None and str(place) not in error.at:
-            error.at = f"{error.at}, {place}" if error.at else str(place)
+        if places and str(places[0]) not in error.at:
+            error.at = f"{error.at}, {places[0]}" if error.at else str(places[0])
         raise
 
 
@@ -87,7 +87,7 @@ def _subscription(record: dict[str, Any]) -> Subscription:
     for name in ("id", "subscriber", "where"):
         if name not in record:
             raise SubscriptionError(f"a field {name}", f"{', '.join(record) or 'none'}")
-    times = {name: _time(record[name], name) for name in ("active_from", "active_until") if record.get(name) is not None}
+    times = {name: _time(record[name], name) for name in FIELDS[3:] if record.get(name) is not None}
     return Subscription(record["id"], record["subscriber"], record["where"], **times)
 
 

@@ -1,4 +1,4 @@
-"""The points a publication can really have: of which types an attribute's value may be, and where on a column it may lie.
+"""The points a publication can really have: the types an attribute's value may be of, the places on a column.
 
 Ranges are sets of points on an endless axis; whether one is empty, or all there is, depends on which of those points
 exist. Here is all that covering knows of publications (``tidegate.model``); it knows nothing of filters.

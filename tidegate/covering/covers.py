@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from tidegate.covering.axes import place_of
 from tidegate.covering.known import Known, Need, One, knowledge
 from tidegate.predicates import Filter, Within
-from tidegate.predicates.ranges import complement, intersect
+from tidegate.predicates.ranges import Ranges, complement, intersect
 
 __all__ = ["clauses_cover", "covers"]
 
@@ -24,7 +24,7 @@ def covers(a: Filter, b: Filter) -> bool:
 
     True is always right. False is right too, that is, the answer is complete, where all predicates are comparisons
     (IN, BETWEEN, IS NULL, boxes and relations of an instant to constants among them) of attributes with constants: for
-    conjunctions always, for disjunctions as long as no clause of ``b`` is cut into more than ``MOST_PIECES`` pieces by the
+    conjunctions always, for disjunctions as long as no clause of ``b`` is cut into more than ``MOST_PIECES`` pieces by
     clauses of ``a`` that cover it only together. For LIKE, CASEI, arithmetic, comparisons of two attributes, bags,
     polygons and distances, a False may only mean that the reason was not found.
     """
@@ -34,10 +34,15 @@ def covers(a: Filter, b: Filter) -> bool:
 def clauses_cover(a: Sequence[Known], b: Sequence[Known]) -> bool:
     """``covers`` for filters whose knowledge is at hand."""
     for known in b:
-        if any(all(_follows(need, known) for need in clause.needs) for clause in a):
-            continue
-        if len(a) < 2 or not _together_cover(a, known):
-            return False
+        for clause in a:
+            for need in clause.needs:
+                if not _follows(need, known):
+                    break
+            else:
+                break
+        else:
+            if len(a) < 2 or not _together_cover(a, known):
+                return False
     return True
 
 
@@ -49,8 +54,7 @@ def _follows(need: Need, known: Known) -> bool:
     if predicate is None:
         if need.column is None:
             return True
-        ranges = known.ranges_of(need.column)
-        if intersect(ranges, need.ranges) == ranges:
+        if _inside(known.ranges_of(need.column), need.ranges):
             return True
         if need.column.reading not in ("text", "reversed"):
             return False
@@ -59,6 +63,18 @@ def _follows(need: Need, known: Known) -> bool:
         return True
     values = known.values(need.slot)
     return values is not None and all(predicate.holds(One(str(need.slot), value)) for value in values)
+
+
+def _inside(inner: Ranges, outer: Ranges) -> bool:
+    """``subset`` in one sweep: lists of values can be long."""
+    i, last = 0, len(outer) - 1
+    for low, high in inner:
+        while i < last and outer[i][1] <= low:
+            i += 1
+        start, end = outer[i]
+        if low < start or end < high:
+            return False
+    return True
 
 
 def _together_cover(a: Sequence[Known], known: Known) -> bool:

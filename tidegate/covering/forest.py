@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Generic, TypeVar
+
+import numpy as np
 
 from tidegate.covering.covers import clauses_cover
 from tidegate.covering.known import Known, knowledge
@@ -28,7 +31,7 @@ class _Node(Generic[K]):
     key: K
     filter: Filter
     clauses: tuple[Known, ...]
-    facts: Facts
+    facts: Facts | None
     number: int
     parent: _Node[K] | None = None
     children: dict[K, _Node[K]] = field(default_factory=dict)
@@ -43,8 +46,8 @@ class _Node(Generic[K]):
 class Forest(Generic[K]):
     """Subscriptions by key, ordered by covering.
 
-    No root is covered by another root, and every filter is covered by its parent's. Of equal filters the later is a child
-    of the earlier. A new node goes under a narrowest filter that covers it and takes over the siblings it covers.
+    No root is covered by another root, and every filter is covered by its parent's. Of equal filters the later is a
+    child of the earlier. A new node goes under a narrowest filter that covers it and takes over the siblings it covers.
     """
 
     def __init__(self) -> None:
@@ -112,10 +115,18 @@ class Forest(Generic[K]):
         parent = self._covering(node)
         if parent is not None:
             self._move(node, parent)
-        for number in self._postings.narrower(node.facts):
-            other = self._numbered[number]
-            if other is not node and other.parent is parent and clauses_cover(node.clauses, other.clauses):
+        for other in self._narrower_siblings(node):
+            if clauses_cover(node.clauses, other.clauses):
                 self._move(other, node)
+
+    def _narrower_siblings(self, node: _Node[K]) -> list[_Node[K]]:
+        """The siblings that a node may cover."""
+        may = self._postings.narrower(node.facts)
+        if np.count_nonzero(may) > len(self._siblings(node.parent)):
+            siblings = [other for other in self._siblings(node.parent).values() if other is not node]
+            return list(compress(siblings, may[[node.number for node in siblings]].tolist()))
+        found = (self._numbered[number] for number in np.flatnonzero(may).tolist())
+        return [other for other in found if other.parent is node.parent and other is not node]
 
     def _covering(self, node: _Node[K]) -> _Node[K] | None:
         """A narrowest node that covers this one and is not below it."""

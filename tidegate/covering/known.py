@@ -23,7 +23,7 @@ __all__ = ["Known", "Need", "One", "knowledge"]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A value of one of these types, its point on the column (if one is named) in the ranges, the predicate satisfied."""
+    """A value of one of these types, its point on the column (if one is named) in the ranges, the predicate true."""
 
     slot: Slot
     kinds: frozenset[str]

@@ -18,7 +18,7 @@ _WATCHED: dict[str, dict[str, str]] = {
         "released": "kind = 'avalanche' AND size >= 3",
         "near-marmot-hut": "kind = 'avalanche' AND S_DWITHIN(location, POINT(7.09 45.86), 6000)",
         "no-snow-reading": "kind = 'slope' AND snow_depth IS NULL",
-        "long-slides": "kind = 'avalanche' AND T_DURING(event, INTERVAL('2026-11-15T00:00:00Z', '2026-11-16T00:00:00Z'))",
+        "first-day": "kind = 'avalanche' AND T_BEFORE(event, DATE('2026-11-16'))",
     },
     "road maintenance": {
         "black-ice": "kind = 'road' AND temperature BETWEEN -3 AND 0.5 AND humidity > 90",
@@ -35,9 +35,11 @@ _WATCHED: dict[str, dict[str, str]] = {
         "two-alarms": "a_contains(tags, ('alarm', 'alarm'))",
         "helicopter-near-glacier": "kind = 'helicopter' AND S_WITHIN(location, BBOX(7.18, 45.78, 7.32, 45.95))",
         "big-and-short": "size >= 4 AND kind <> 'lift stop'",
-        "wind-chill": "altitude > 2400 AND 13.12 + 0.6215 * temperature - 11.37 * (3.6 * wind) ^ 0.16 < -18",
+        "wind-chill": "altitude > 2400 AND "
+        "13.12 + 0.6215 * temperature + (0.3965 * temperature - 11.37) * (3.6 * wind) ^ 0.16 < -25",
         "storm-hours": "gust > 28 AND T_DURING(time, INTERVAL('2026-11-15T12:00:00Z', '2026-11-15T20:00:00Z'))",
-        "met-by-dawn": "kind IN ('avalanche', 'rockfall') AND T_AFTER(event, TIMESTAMP('2026-11-15T06:00:00Z'))",
+        "while-they-slept": "kind IN ('avalanche', 'rockfall') AND "
+        "T_DURING(event, INTERVAL('2026-11-15T00:00:00Z', '2026-11-15T06:00:00Z'))",
     },
     "station engineers": {
         "faults": "message LIKE '%fault%'",
@@ -78,11 +80,11 @@ _VILLAGE = {
     "storm": ("fire brigade of {0}", "S_DWITHIN(location, POINT({1} {2}), 3000) AND gust > 19"),
 }
 _HUT = {
-    "cold": ("warden of {0}", "station = '{0}' AND temperature < -9"),
+    "cold": ("warden of {0}", "station = '{0}' AND temperature < -5"),
     "wild": ("warden of {0}", "station = '{0}' AND (gust > 26 OR a_contains(tags, ('alarm')))"),
 }
 _SLOPE = {
-    "load": ("observer at {0}", "station = '{0}' AND snow_depth > 1.2 AND a_contains(tags, ('snowing'))"),
+    "load": ("observer at {0}", "station = '{0}' AND snow_depth > 0.6 AND a_contains(tags, ('snowing'))"),
     "slides": ("observer at {0}", "kind = 'avalanche' AND S_DWITHIN(location, POINT({1} {2}), 2500)"),
 }
 _ROAD = {"ice": ("plough driver, {0}", "station = '{0}' AND a_contains(tags, ('ice'))")}

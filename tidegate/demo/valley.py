@@ -22,9 +22,9 @@ BEGIN = datetime(2026, 11, 15, tzinfo=UTC)
 MINUTES = 60
 
 _PLACES = {
-    "village": ["Alderbrook", "Stonegate", "Larchwood", "Millford", "Upper Fen", "Saint Ursin", "Highmeadow", "Oldbridge"],
+    "village": ["Alderbrook", "Stonegate", "Larchwood", "Millford", "Fenton", "Ursin", "Highmeadow", "Oldbridge"],
     "road": ["Alder Bend", "Gorge Tunnel", "Mill Viaduct", "Fen Crossing", "Ursin Hairpin", "Pass Road", "Pass Summit"],
-    "slope": ["North Couloir", "Marmot Bowl", "Raven Face", "Long Gully", "Sheep Terrace", "Silver Scree", "East Shoulder"],
+    "slope": ["North Couloir", "Marmot Bowl", "Raven Face", "Long Gully", "Sheep Terrace", "Silver Scree", "East Spur"],
     "ridge": ["Raven Ridge", "Needle", "Twin Horns", "Frost Peak", "White Saddle", "Storm Tooth"],
     "hut": ["Black Larch Hut", "Marmot Hut", "Twin Horns Hut", "Saddle Hut", "Glacier Hut", "Shepherd Hut"],
     "gauge": ["Alder River", "Mill Weir", "Fen Lake", "Ursin Torrent", "Glacier Lake", "Gorge Outlet"],
@@ -123,7 +123,8 @@ def tables(rng: np.random.Generator) -> Iterator[pa.Table]:
         hours = number + np.arange(MINUTES)[:, None] / MINUTES
         drift = 0.9 * drift + rng.normal(0, 0.4, len(STATIONS))
         readings = _readings(number, hours, snow, charge, drift, rng)
-        yield pa.concat_tables([readings, _logs(number, rng), _events(number, rng)]).sort_by([("time", "ascending"), ("id", "ascending")])
+        everything = pa.concat_tables([readings, _logs(number, rng), _events(number, rng)])
+        yield everything.sort_by([("time", "ascending"), ("id", "ascending")])
         storm = float(_storm(np.array(number + 0.5)))
         snow = np.clip(snow + np.where(_ALTITUDES > 1400, 0.06 * storm, 0) - 0.002, 0, None)
         charge = np.where(charge < 11.2, 12.9, charge - rng.uniform(0, 0.03, len(STATIONS)))
@@ -155,10 +156,11 @@ def _readings(
     roadside = np.broadcast_to(np.isin(_KINDS, ("road", "village")), shape).ravel()
     level = 1.2 + 2.5 * storm + 0.2 * drift
     stations = STATIONS * MINUTES
-    flat = {name: array.ravel().round(1) for name, array in (("t", temperature), ("h", humidity), ("w", wind), ("g", gust))}
+    weather = {"t": temperature, "h": humidity, "w": wind, "g": gust}
+    flat = {name: array.ravel().round(1) for name, array in weather.items()}
     falling = np.broadcast_to(storm > 0.3, shape).ravel().tolist()
-    weather = zip(*(flat[name].tolist() for name in "thg"), falling, strict=True)
-    tags = [_tags(station.kind, *now) for station, now in zip(stations, weather, strict=True)]
+    said = zip(*(flat[name].tolist() for name in "thg"), falling, strict=True)
+    tags = [_tags(station.kind, *now) for station, now in zip(stations, said, strict=True)]
     levels = [
         [round(here * f, 2) for f in (0.6, 1.0, 1.7)] if station.kind == "gauge" else None
         for station, here in zip(stations, level.ravel().tolist(), strict=True)
@@ -200,12 +202,13 @@ def _tags(kind: str, temperature: float, humidity: float, gust: float, falling: 
 def _logs(number: int, rng: np.random.Generator) -> pa.Table:
     count = int(rng.poisson(30))
     where = [STATIONS[i] for i in rng.integers(0, len(STATIONS), count)]
-    minutes = rng.integers(0, MINUTES * 60, count)
-    messages = [_MESSAGES[int(i)].format(n=int(n)) for i, n in zip(rng.integers(0, len(_MESSAGES), count), rng.integers(1, 10, count), strict=True)]
+    seconds = rng.integers(0, 3600, count).tolist()
+    which, numbers = rng.integers(0, len(_MESSAGES), count).tolist(), rng.integers(1, 10, count).tolist()
+    messages = [_MESSAGES[i].format(n=n) for i, n in zip(which, numbers, strict=True)]
     columns = {
         "id": [f"l{number}-{i}" for i in range(count)],
         "source": [station.source for station in where],
-        "time": [BEGIN + timedelta(hours=number, seconds=int(s)) for s in minutes],
+        "time": [BEGIN + timedelta(hours=number, seconds=s) for s in seconds],
         "station": [station.name for station in where],
         "message": messages,
     }
@@ -218,6 +221,7 @@ def _events(number: int, rng: np.random.Generator) -> pa.Table:
     where = [STATIONS[i] for i in rng.integers(0, len(STATIONS), count)]
     ends = [BEGIN + timedelta(hours=number, seconds=int(s)) for s in rng.integers(0, 3600, count)]
     lasted = rng.integers(1, 90, count)
+    aside = rng.normal(0, 0.01, (count, 2)).tolist()
     columns = {
         "id": [f"e{number}-{i}" for i in range(count)],
         "source": ["observer"] * count,
@@ -225,8 +229,7 @@ def _events(number: int, rng: np.random.Generator) -> pa.Table:
         "start": [end - timedelta(minutes=int(m)) for end, m in zip(ends, lasted, strict=True)],
         "end": ends,
         "location": [
-            {"lon": round(s.lon + x, 4), "lat": round(s.lat + y, 4)}
-            for s, x, y in zip(where, rng.normal(0, 0.01, count).tolist(), rng.normal(0, 0.01, count).tolist(), strict=True)
+            {"lon": round(s.lon + x, 4), "lat": round(s.lat + y, 4)} for s, (x, y) in zip(where, aside, strict=True)
         ],
         "station": [station.name for station in where],
         "kind": [_EVENTS[i] for i in rng.integers(0, len(_EVENTS), count)],

@@ -73,16 +73,24 @@ class Axes:
         buckets = max(FEW_BUCKETS if len(start) > MANY_CLAUSES else MANY_BUCKETS, most_rows // 8)
         for c in range(columns):
             begin, end = row_start[c], row_start[c + 1]
-            distinct, same = np.unique(signature[begin + c : end + c], axis=0, return_inverse=True)
-            if complete[c] and len(distinct) <= most_rows:
-                row_of_code[begin:end] = same.ravel() + 1
-                rows[c] = len(distinct) + 1
+            same = _equal_rows(signature[begin + c : end + c]) if complete[c] else None
+            if same is not None and (distinct := int(same.max()) + 1) <= most_rows:
+                row_of_code[begin:end] = same + 1
+                rows[c] = distinct + 1
             else:
                 count = min(buckets, end - begin)
                 row_of_code[begin:end] = np.arange(end - begin) * count // (end - begin) + 2
                 rows[c] = count + 3
                 bucketed[c] = 1
         return Axes(joined, row_start, row_of_code, rows, bucketed), first, last
+
+
+def _equal_rows(signature: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Numbers from 0 that are equal for equal signatures."""
+    _, firsts, same = np.unique(signature[:, 0], return_index=True, return_inverse=True)
+    if not np.array_equal(signature[firsts[same], 1], signature[:, 1]):  # once in 2^64: half the signature was not enough
+        same = np.unique(signature, axis=0, return_inverse=True)[1].ravel()
+    return same
 
 
 def _cuts(low: NDArray[np.float64], high: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], bool]:

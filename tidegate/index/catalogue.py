@@ -29,6 +29,8 @@ SCHEMA = pa.schema(
     ]
 )
 
+_NO_TEXTS = pa.array([], pa.large_string())
+
 
 class Catalogue:
     """Subscriptions by number and by id. Numbers are given in order and never used again."""
@@ -38,7 +40,7 @@ class Catalogue:
         self._added: list[tuple[str, str, str | bytes, Any, Any]] = []
         self._numbers: dict[str, int] | None = None
         self._removed = 0
-        self._texts: dict[str, tuple[int, pa.Array]] = {}
+        self._texts: dict[str, list[pa.Array]] = {}
 
     def __len__(self) -> int:
         return self.numbers_given - self._removed
@@ -93,13 +95,31 @@ class Catalogue:
 
     def texts(self, name: str, numbers: NDArray[np.int32]) -> pa.Array:
         """``id`` or ``subscriber`` of many numbers."""
-        known, array = self._texts.get(name, (-1, None))
-        if known != self.numbers_given:
-            column = self._table.column(name)
-            added = pa.array([row[SCHEMA.get_field_index(name)] for row in self._added], pa.large_string())
-            array = pa.concat_arrays([*column.chunks, added])
-            self._texts[name] = self.numbers_given, array
-        return array.take(pa.array(numbers))
+        chunks = self._chunked(name)
+        if len(chunks) == 1:
+            return chunks[0].take(pa.array(numbers))
+        ends = np.cumsum([len(chunk) for chunk in chunks])
+        which = np.searchsorted(ends, numbers, "right")
+        if not which.any():
+            return chunks[0].take(pa.array(numbers))
+        parts, places = [], []
+        for i in np.unique(which):
+            mine = np.flatnonzero(which == i)
+            parts.append(chunks[i].take(pa.array(numbers[mine] - (ends[i] - len(chunks[i])))))
+            places.append(mine)
+        return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+
+    def _chunked(self, name: str) -> list[pa.Array]:
+        """All texts of one field in a few arrays, the largest first; what was added since the last time is one more."""
+        chunks = self._texts.setdefault(name, [pa.concat_arrays(self._table.column(name).chunks or [_NO_TEXTS])])
+        known = sum(len(chunk) for chunk in chunks)
+        if known < self.numbers_given:
+            place = SCHEMA.get_field_index(name)
+            new = [row[place] for row in self._added[known - self._table.num_rows :]]
+            chunks.append(pa.array(new, pa.large_string()))
+            while len(chunks) > 1 and len(chunks[-2]) <= 2 * len(chunks[-1]):
+                chunks[-2:] = [pa.concat_arrays(chunks[-2:])]
+        return chunks
 
     def table(self, numbers: NDArray[np.int64]) -> pa.Table:
         """Some subscriptions as a table, to be saved."""

@@ -164,7 +164,9 @@ class Like(Predicate):
             return True
         if isinstance(other, Like) and other.operand == self.operand and other.negated is self.negated:
             general, special = (other, self) if self.negated else (self, other)
-            return _covers_pattern(_letters(general.pattern), _letters(special.pattern))
+            return _characters(general.pattern) <= _characters(special.pattern) and _covers_pattern(
+                _letters(general.pattern), _letters(special.pattern)
+            )
         about = {at: r for at, r in other.hull if at.operand == self.operand and at.reading in ("text", "reversed")}
         return bool(about) and self.covers_ranges(about)
 
@@ -174,6 +176,8 @@ class Like(Predicate):
             pattern = regex(self.pattern)
             return all((pattern.fullmatch(low) is not None) is not self.negated for low, _ in forwards)
         backwards = known.get(column("reversed", self.operand), ALL_TEXT)
+        if forwards == backwards == ALL_TEXT:
+            return False
         if self.negated:  # not one text of the ranges can match
             matched = dict(replace(self, negated=False).hull)
             read = ((column("text", self.operand), forwards), (column("reversed", self.operand), backwards))
@@ -204,6 +208,12 @@ def _letters(pattern: str) -> Letters:
         elif not letters or letters[-1] is not None:
             letters.append(None)
     return tuple(letters)
+
+
+@lru_cache(maxsize=65_536)
+def _characters(pattern: str) -> frozenset[str]:
+    """The characters a pattern asks for: most patterns do not cover each other, and this tells."""
+    return frozenset(letter for letter in _letters(pattern) if letter)
 
 
 def _beginning(low: str, high: Point) -> Letters:

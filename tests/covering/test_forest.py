@@ -1,0 +1,217 @@
+"""The covering forest keeps its promises whatever is inserted and removed, and matches what brute force matches."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.covering.strategies import EVERY, conditions, disjunctions, filter_of, publication, publications
+from tidegate.covering import Forest, covers
+from tidegate.errors import SubscriptionError, UnknownSubscription
+
+
+def test_a_forest_as_in_figure_23():
+    forest: Forest[str] = Forest()
+    for text in (
+        "no2 > 40 AND station = 'z7'",  # inserted before what covers it
+        "temperature < 0",
+        "no2 > 20",
+        "no2 > 40",
+        "temperature < -10",
+        "no2 > 40 AND co > 5",
+        "name = 'cat'",
+    ):
+        forest.insert(text, filter_of(text))
+    # no2 > 20                     temperature < 0        name = 'cat'
+    #   no2 > 40                     temperature < -10
+    #     … station = 'z7'
+    #     … co > 5
+    assert set(forest.roots()) == {"no2 > 20", "temperature < 0", "name = 'cat'"}
+    assert forest.children("no2 > 20") == ["no2 > 40"]
+    assert set(forest.children("no2 > 40")) == {"no2 > 40 AND station = 'z7'", "no2 > 40 AND co > 5"}
+    assert forest.parent("temperature < -10") == "temperature < 0"
+    assert forest.parent("no2 > 20") is None
+    assert forest.depth == 3
+    assert forest.matches(publication(no2=45, temperature=-3)) == ["temperature < 0", "no2 > 20", "no2 > 40"]
+
+    forest.remove("no2 > 40")
+    assert len(forest.children("no2 > 20")) == 2
+    forest.remove("no2 > 20")
+    assert {"no2 > 40 AND station = 'z7'", "no2 > 40 AND co > 5"} < set(forest.roots())
+    assert "no2 > 20" not in forest
+    assert len(forest) == 5
+
+
+def test_below_a_node_that_fails_nothing_is_tried(monkeypatch):
+    forest: Forest[int] = Forest()
+    for i in range(100):
+        forest.insert(i, filter_of(f"x > {i}"))
+    tried = []
+    holds = type(filter_of("TRUE")).holds
+    monkeypatch.setattr(type(filter_of("TRUE")), "holds", lambda self, p: tried.append(1) or holds(self, p))
+    assert forest.matches(publication(x=2.5)) == [0, 1, 2]
+    assert len(tried) == 4
+
+
+def test_of_equal_filters_the_later_is_a_child_of_the_earlier():
+    forest: Forest[str] = Forest()
+    forest.insert("first", filter_of("x > 5 AND y = 1"))
+    forest.insert("second", filter_of("y = 1 AND x > 5"))
+    forest.insert("third", filter_of("NOT x <= 5 AND y = 1"))
+    forest.insert("narrow", filter_of("x > 6 AND y = 1"))
+    assert forest.roots() == ["first"]
+    assert forest.children("first") == ["second", "third", "narrow"]
+    forest.remove("first")
+    assert forest.roots() == ["second"]
+    assert forest.children("second") == ["third", "narrow"]
+    assert forest.parent("narrow") == "second"
+    forest.remove("third")
+    forest.remove("second")
+    assert list(forest) == ["narrow"]
+
+
+def test_orphans_of_a_root_find_another_parent():
+    forest: Forest[str] = Forest()
+    for text in ("x > 0", "y > 0", "x > 1 AND y > 1", "x > 2 AND y > 1"):
+        forest.insert(text, filter_of(text))
+    before = forest.parent("x > 1 AND y > 1")
+    forest.remove(before)
+    (other,) = forest.roots()
+    assert forest.parent("x > 1 AND y > 1") == other
+    assert forest.parent("x > 2 AND y > 1") == "x > 1 AND y > 1"
+
+
+def test_what_matches_nothing_is_below_something():
+    forest: Forest[str] = Forest()
+    for text in ("FALSE", "x > 5", "x > 5 AND x = 'a'", "TRUE"):
+        forest.insert(text, filter_of(text))
+    assert forest.roots() == ["TRUE"]
+    assert forest.parent("FALSE") == "x > 5"
+    assert forest.parent("x > 5 AND x = 'a'") == "FALSE"
+
+
+def test_keys():
+    forest: Forest[str] = Forest()
+    forest.insert("a", filter_of("x > 1"))
+    with pytest.raises(SubscriptionError, match="expected a key that is not in the forest; got 'a', which is"):
+        forest.insert("a", filter_of("x > 2"))
+    for ask in (forest.remove, forest.parent, forest.children):
+        with pytest.raises(UnknownSubscription, match="expected a key that is in the forest; got 'b'"):
+            ask("b")
+    assert list(forest) == ["a"]
+    assert "b" not in forest
+
+
+# --- against a naive model ------------------------------------------------------------------------------------------
+
+
+def _check(forest, filters, seen, covering=covers):
+    order = list(forest)
+    assert sorted(order) == sorted(filters)
+    assert len(forest) == len(filters)
+    place = {key: i for i, key in enumerate(order)}
+    for key in order:
+        parent = forest.parent(key)
+        assert (parent is None) is (key in forest.roots())
+        if parent is not None:
+            assert place[parent] < place[key]
+            assert key in forest.children(parent)
+            assert covering(filters[parent], filters[key])
+    for a in forest.roots():
+        assert not any(covers(filters[b], filters[a]) for b in forest.roots() if a != b)
+    for one in seen:
+        assert sorted(forest.matches(one)) == [k for k in sorted(filters) if filters[k].holds(one)]
+
+
+def _steps(texts):
+    return st.lists(st.tuples(st.booleans() | st.just(True), texts, st.integers(0, 99)), min_size=1, max_size=14)
+
+
+def _run(steps, seen, covering=covers):
+    forest: Forest[int] = Forest()
+    filters = {}
+    for number, (inserting, text, which) in enumerate(steps):
+        if inserting or not filters:
+            filters[number] = filter_of(text)
+            forest.insert(number, filters[number])
+        else:
+            key = sorted(filters)[which % len(filters)]
+            del filters[key]
+            forest.remove(key)
+        _check(forest, filters, (), covering)
+    _check(forest, filters, seen, covering)
+
+
+@settings(max_examples=80, deadline=None)
+@given(_steps(disjunctions))
+def test_promises_hold_for_comparisons(steps):
+    _run(steps, EVERY[::7])
+
+
+@settings(max_examples=80, deadline=None)
+@given(_steps(conditions), st.lists(publications, min_size=10, max_size=10))
+def test_promises_hold_for_all_families(steps, seen):
+    # that a grandparent covers may be true and yet not be found: there, publications decide
+    _run(steps, seen, lambda a, b: covers(a, b) or all(a.holds(p) for p in seen if b.holds(p)))
+
+
+def test_a_deep_chain():
+    forest: Forest[int] = Forest()
+    order = list(range(1_500))
+    random.Random(7).shuffle(order)
+    for i in order:
+        forest.insert(i, filter_of(f"x > {i}"))
+    assert forest.depth == 1_500
+    assert list(forest) == sorted(order)
+    assert forest.matches(publication(x=700.5)) == list(range(701))
+    for i in range(0, 1_500, 2):
+        forest.remove(i)
+    assert list(forest) == list(range(1, 1_500, 2))
+    assert forest.depth == 750
+
+
+@pytest.mark.slow
+def test_ten_thousand_subscriptions_of_cupus():
+    draw = random.Random(6)
+    gases, operators = ["co", "o3", "no2", "particles"], ["=", "<", "<=", ">", ">="]
+    texts = [f"{draw.choice(gases)} {draw.choice(operators)} {draw.uniform(0, 100):.3f}" for _ in range(10_000)]
+    forest: Forest[int] = Forest()
+    for i, text in enumerate(texts):
+        forest.insert(i, filter_of(text))
+    reading = publication(co=12.5, o3=80.25, no2=40.0)
+    assert sorted(forest.matches(reading)) == [i for i, text in enumerate(texts) if filter_of(text).holds(reading)]
+    assert len(forest.roots()) == 8
+    for i in range(0, 10_000, 2):
+        forest.remove(i)
+    assert sorted(forest) == list(range(1, 10_000, 2))
+    assert len(forest.roots()) == 8
+
+
+@pytest.mark.slow
+def test_a_chain_of_ten_thousand():
+    forest: Forest[int] = Forest()
+    for i in range(10_000):
+        forest.insert(i, filter_of(f"x > {i}"))
+    assert forest.depth == 10_000
+    assert list(forest) == list(range(10_000))
+    assert len(forest.matches(publication(x=1e9))) == 10_000
+    for i in range(10_000):
+        forest.remove(i)
+    assert len(forest) == 0
+
+
+@pytest.mark.slow
+@settings(max_examples=2_000, deadline=None)
+@given(_steps(disjunctions))
+def test_promises_at_length(steps):
+    _run(steps, EVERY[::7])
+
+
+@pytest.mark.slow
+@settings(max_examples=2_000, deadline=None)
+@given(_steps(conditions), st.lists(publications, min_size=10, max_size=10))
+def test_promises_at_length_for_all_families(steps, seen):
+    _run(steps, seen, lambda a, b: covers(a, b) or all(a.holds(p) for p in seen if b.holds(p)))
