@@ -339,6 +339,12 @@ def test_match_names_the_line_of_a_bad_row(tmp_path, subscriptions, row, words):
     assert str(path) in message
 
 
+def test_lines_are_counted_across_cells_with_line_breaks(tmp_path, subscriptions):
+    path = tmp_path / "publications.csv"
+    path.write_text('id,source,time,note\np1,z7,2026-11-15T08:00:00Z,"two\nlines"\np2,z8,yesterday,one\n')
+    assert "got 'yesterday'; at line 4 of " in refused("match", subscriptions, path)
+
+
 def test_csv_columns_have_the_kind_of_all_their_cells(tmp_path):
     path = tmp_path / "publications.csv"
     path.write_text(

@@ -34,6 +34,7 @@ def small_tables(monkeypatch):
     """Columns go into buckets after a handful of bounds, and hits overflow after a few publications."""
     monkeypatch.setattr(axes, "MOST_CODES", 4)
     monkeypatch.setattr(axes, "MOST_ROWS", 3)
+    monkeypatch.setattr(axes, "ROW_BITS", 1)
     monkeypatch.setattr(axes, "FEW_BUCKETS", 3)
     monkeypatch.setattr(axes, "MANY_BUCKETS", 3)
     monkeypatch.setattr(segment, "_HITS", 1)

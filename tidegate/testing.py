@@ -246,11 +246,11 @@ def _column(values: list[Any], kind: pa.DataType | None) -> pa.Array:
     if kind == _POINT:
         return pa.array([v and {"lon": float(v[0]), "lat": float(v[1])} for v in values], _POINT)
     if kind is None:
-        members = [m for v in values if isinstance(v, list) for m in v]
-        inner = _scalar_kind(members or [v for v in values if v is not None])
-        kind = pa.list_(inner) if any(isinstance(v, list) for v in values) else inner
-        if inner == pa.float64():
-            values = [[float(m) for m in v] if isinstance(v, list) else v for v in values]
+        are_lists = any(isinstance(v, list) for v in values)
+        kind = _scalar_kind([m for v in values if v is not None for m in (v if are_lists else (v,))])
+        if kind == pa.float64():
+            values = [v if v is None else [float(m) for m in v] if are_lists else float(v) for v in values]
+        kind = pa.list_(kind) if are_lists else kind
     return pa.array(values, kind)
 
 

@@ -144,9 +144,10 @@ class ArrowBatch(Batch):
             if most is not None and most > NAME_LENGTH:
                 at = f"row {pc.index(lengths, most).as_py()}"
                 raise PublicationError(f"at most {NAME_LENGTH} characters as the {name}", f"{most}", at)
-        keys = self.arrays["id"]
+        keys = self.arrays["id"].cast(pa.large_string())
         if "phase" in self.arrays:
-            keys = pc.binary_join_element_wise(keys, pc.fill_null(self.arrays["phase"], "").cast(keys.type), "\0")
+            phases = pc.fill_null(self.arrays["phase"].cast(pa.large_string()), "")
+            keys = pc.binary_join_element_wise(keys, phases, pa.scalar("\0", pa.large_string()))
             bad = pc.invert(pc.is_in(self.arrays["phase"], pa.array([*PHASES, None], self.arrays["phase"].type)))
             if pc.any(bad).as_py():
                 at = pc.index(bad, True).as_py()

@@ -227,7 +227,7 @@ def _names(operand: Operand) -> tuple[str, ...]:
 
 
 def _evaluate(node: Node, value: Callable[[str], Any]) -> Any:
-    """An arithmetic expression in doubles, one or a whole column; anything undefined becomes NaN or infinite."""
+    """An arithmetic expression in doubles, one or a whole column; NaN where it, or any part of it, is undefined."""
     if isinstance(node, Literal):
         return np.float64(node.value)
     if isinstance(node, Attribute):
@@ -235,7 +235,8 @@ def _evaluate(node: Node, value: Callable[[str], Any]) -> Any:
     assert isinstance(node, Call)
     with np.errstate(all="ignore"):
         left, right = (_evaluate(arg, value) for arg in node.args)
-        return ARITHMETIC[node.op](left, right)
+        result = ARITHMETIC[node.op](left, right)
+        return np.where(np.isfinite(left) & np.isfinite(right) & np.isfinite(result), result, np.nan)  # NaN ^ 0 is 1
 
 
 # --- types --------------------------------------------------------------------------------------------------------
@@ -331,7 +332,8 @@ def _successor(point: Point, kind: str) -> Point:
     return nextafter(point, inf) if kind == "time" else point + 1
 
 
-_DAY = 86_400_000_000.0
+#: Microseconds.
+DAY = 86_400_000_000
 
 
 def scalar_ranges(op: str, node: Node, kind: str) -> Ranges:
@@ -341,7 +343,7 @@ def scalar_ranges(op: str, node: Node, kind: str) -> Ranges:
         after: Point = nextafter(point, inf)
     else:
         point = _constant(node)
-        after = point + _DAY if isinstance(node, Instant) and node.is_date else _successor(point, kind)
+        after = point + DAY if isinstance(node, Instant) and node.is_date else _successor(point, kind)
     if op == "=":
         return ((point, after),)
     least, most = ("", TOP) if kind == "text" else (-inf, inf)

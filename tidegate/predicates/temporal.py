@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Instant, Interval, Node
-from tidegate.predicates.comparison import compare, kind_of
+from tidegate.predicates.comparison import DAY, compare, kind_of
 from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.predicate import Alternatives
 
@@ -75,6 +75,8 @@ def relate(call: Call, negated: bool) -> Alternatives:
             raise Mismatch(f"event on the left of {call.op.upper()}", f"{left.name}, a single instant", left)
         relations, sides = _POINT_RELATIONS, {"s": left}
     op, negated = ("t_intersects", not negated) if call.op == "t_disjoint" else (call.op, negated)
+    if op == "t_equals" and isinstance(right, Instant) and relations is _POINT_RELATIONS:
+        op = "t_during"  # the same for an instant; for a date, whose day has two ends, what is meant
     alternatives: Alternatives = [()]
     parts: list[Alternatives] = []
     for side, comparison, end in relations[op]:
@@ -100,17 +102,23 @@ def _present(side: Attribute) -> Alternatives:
 
 
 def _ends(node: Node) -> tuple[Instant | None, Instant | None]:
-    """First and last instant of a constant; None is unbounded."""
+    """First and last instant of a constant; None is unbounded. A date begins and ends with its day in UTC."""
     if isinstance(node, Instant):
-        return node, node
+        return _first(node), _last(node)
     if not isinstance(node, Interval):
         raise Mismatch("TIMESTAMP, DATE or INTERVAL on the right", to_text(node), node)
-    for end in (node.start, node.end):
-        if isinstance(end, Attribute):
-            raise Mismatch("constants in INTERVAL", end.name, end)
     start, end = node.start, node.end
-    assert not isinstance(start, Attribute)
-    assert not isinstance(end, Attribute)
-    if start is not None and end is not None and start.micros > end.micros:
+    if isinstance(start, Attribute) or isinstance(end, Attribute):
+        raise Mismatch("constants in INTERVAL", to_text(node), node)
+    first, last = start and _first(start), end and _last(end)
+    if first is not None and last is not None and first.micros > last.micros:
         raise Mismatch("INTERVAL with the earlier end first", to_text(node), node)
-    return start, end
+    return first, last
+
+
+def _first(instant: Instant) -> Instant:
+    return Instant(instant.text, instant.micros, False, instant.at)
+
+
+def _last(instant: Instant) -> Instant:
+    return Instant(instant.text, instant.micros + (DAY - 1 if instant.is_date else 0), False, instant.at)
