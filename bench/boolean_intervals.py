@@ -1,4 +1,4 @@
-"""1k to 1,048,576 subscriptions of ten intervals on twenty attributes: index, linear scan and rule-engine in one run."""
+"""1k to 1,048,576 subscriptions of ten intervals on twenty attributes: index, linear scan and rule-engine."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def measure(report: Report, kind: str, work: Workload, n: int) -> None:
 
 
 def _change(engine: tg.Engine, work: Workload, n: int) -> tuple[float, float]:
-    """Seconds per added and per removed subscription: a tenth more, published to after every hundred, folds waited for."""
+    """Seconds per added and per removed subscription: a tenth more, a publication after every hundred, folds too."""
     more = list(work.subscriptions(n))
     one = table(work.values[:1])
 

@@ -1,4 +1,4 @@
-"""The experiment of CUPUS (OpenIoT D4.5.1 §6): gas readings against subscriptions on one measurement or a time range."""
+"""The experiment of CUPUS (OpenIoT D4.5.1 §6): gas readings, subscriptions on a measurement or a time range."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZES = (1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 DAY = 86_400.0
 
 #: How subscriptions are drawn: the seed's way, and two that pin down the ends.
-MIXES = {
+MIXES: dict[str, Any] = {
     "as the seed": {"operators": OPERATORS, "times": 0.1},
     "few match": {"operators": ("=",), "times": 0.0},
     "most match": {"operators": ("<>",), "times": 0.9},
@@ -64,12 +64,13 @@ def measure(report: Report, mix: str, n: int) -> None:
     rng = np.random.default_rng(SEED)
     gas, value, second = readings(rng)
     drawn = rng.integers(0, READINGS, n)
-    operators: Any = MIXES[mix]["operators"]
+    operators = MIXES[mix]["operators"]
     which = rng.integers(0, len(operators), n)
     is_time = rng.random(n) < MIXES[mix]["times"]
     begins = rng.uniform(0, DAY / 2 if mix != "most match" else DAY / 20, n)
     ends = begins + (rng.uniform(0, DAY / 4, n) if mix != "most match" else DAY * 0.9)
-    subscriptions, entries = [], []
+    subscriptions: list[tg.Subscription] = []
+    entries: list[tuple[int, int, float, float]] = []
     for i in range(n):
         if is_time[i]:
             low, high, column = begins[i], ends[i], len(GASES)

@@ -31,7 +31,10 @@ class Workload:
         """As a program would send them: CQL2-JSON."""
         columns, lows, highs = self.column.tolist(), self.low.tolist(), np.nextafter(self.high, -np.inf).tolist()
         for i in range(begin, len(columns) if end is None else end):
-            where = {"op": "and", "args": [self._json(*each) for each in zip(columns[i], lows[i], highs[i], strict=True)]}
+            where = {
+                "op": "and",
+                "args": [self._json(*each) for each in zip(columns[i], lows[i], highs[i], strict=True)],
+            }
             yield tg.Subscription(f"s{i}", "bench", where)
 
     def _json(self, c: int, low: float, high: float) -> dict[str, Any]:

@@ -280,12 +280,12 @@ def test_folding_aside_while_others_match(monkeypatch):
 
 
 def test_a_sample_of_the_bounds_is_not_taken_for_all_of_them(monkeypatch):
-    monkeypatch.setattr(axes, "_SAMPLE", 16)
     monkeypatch.setattr(axes, "MOST_CODES", 8)
     monkeypatch.setattr(axes, "MOST_ROWS", 8)
     monkeypatch.setattr(axes, "ROW_BITS", 1)
     for seed in range(20):
         rng = np.random.default_rng(seed)
+        monkeypatch.setattr(axes, "_SAMPLE", 8 + seed % 8)
         low = np.where(rng.random(200) < 0.5, -inf, rng.integers(0, 20, 200)).tolist()
         high = np.where(rng.random(200) < 0.5, inf, rng.integers(20, 40, 200)).tolist()
         filters = {i: Filter(((Within(X, ((a, b),)),),)) for i, (a, b) in enumerate(zip(low, high, strict=True))}

@@ -122,7 +122,9 @@ class Engine:
         rows = pa.array(some)
         times = pa.array(batch.times(), pa.timestamp("us", "UTC"))
         lists = pa.LargeListArray.from_arrays(pa.array(start), ids)
-        return pa.table([batch.ids().take(rows), times.take(rows), lists], ["publication_id", "time", "subscription_ids"]).cast(GROUPED)
+        return pa.table(
+            [batch.ids().take(rows), times.take(rows), lists], ["publication_id", "time", "subscription_ids"]
+        ).cast(GROUPED)
 
     def _flat(self, batch: Batch, matches: Matches) -> pa.Table:
         start, owners = matches
@@ -147,7 +149,10 @@ class Engine:
 
     @staticmethod
     def _notifications(table: pa.Table) -> list[Notification]:
-        columns = [table.column(name).to_pylist() for name in ("notification_id", "subscription_id", "subscriber", "publication_ids")]
+        columns = [
+            table.column(name).to_pylist()
+            for name in ("notification_id", "subscription_id", "subscriber", "publication_ids")
+        ]
         times = [moment(m) for m in table.column("time").cast(pa.int64()).to_pylist()]
         return [
             Notification(id, subscription, subscriber, time, tuple(ids))
@@ -230,5 +235,3 @@ def _without_garbage_collection() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-

@@ -74,7 +74,7 @@ class LimitError(ParseError):
 
 
 class SubscriptionError(TidegateError, ValueError):
-    """A subscription cannot be taken: its id is empty or in use, its fields have wrong types, its times are unusable."""
+    """A subscription cannot be taken: its id is empty or in use, a field has the wrong type, its times are unusable."""
 
     code = "subscription"
 

@@ -26,7 +26,9 @@ class Explanation:
         return "\n".join(self._lines(""))
 
     def _lines(self, indent: str) -> Iterator[str]:
-        seen = ", ".join(f"{name} is {'missing' if value is None else repr(value)}" for name, value in self.values.items())
+        seen = ", ".join(
+            f"{name} is {'missing' if value is None else repr(value)}" for name, value in self.values.items()
+        )
         yield f"{indent}{'✓' if self.held else '✗'} {self.text}" + (f"   — {seen}" if seen else "")
         for part in self.parts:
             yield from part._lines(indent + "  ")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -176,7 +177,7 @@ def cutting_changes_nothing(
     """The stream in one piece and the stream cut at ``cuts`` give the same notifications."""
     engine = make(subscriptions(nodes))
     ends = sorted({0, *(min(max(cut, 0), len(publications)) for cut in cuts), len(publications)})
-    pieces = [n for a, b in zip(ends, ends[1:], strict=False) for n in engine.publish(list(publications[a:b]))]
+    pieces = [n for a, b in pairwise(ends) for n in engine.publish(list(publications[a:b]))]
     assert _in_order(pieces) == _in_order(engine.publish(list(publications)))
 
 
@@ -206,7 +207,7 @@ def changes_leave_no_trace(
 ) -> None:
     """Subscriptions that come and go in any order, matched in between, leave what is there at the end and no more.
 
-    A change is ("add", i), ("remove", i) or ("publish", anything); those that make no sense where they stand are skipped.
+    A change is ("add", i), ("remove", i) or ("publish", anything); those that make no sense there are skipped.
     """
     wanted = subscriptions(nodes)
     engine, alive = make(()), dict[str, Subscription]()
@@ -230,7 +231,7 @@ _POINT = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
 
 
 def as_table(publications: Sequence[Publication]) -> pa.Table:
-    """Publications as an Arrow table. An attribute must hold values of one type throughout (integers and floats are)."""
+    """Publications as an Arrow table. An attribute must hold values of one type (integers and floats are)."""
     columns: dict[str, pa.Array] = {}
     for name, kind in RESERVED.items():
         if name != "event":

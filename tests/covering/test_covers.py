@@ -146,14 +146,14 @@ def test_too_many_pieces_is_a_no():
 
 
 @pytest.mark.slow
-@settings(max_examples=20_000, deadline=None)
+@settings(max_examples=2_500, deadline=None)
 @given(conditions, conditions)
 def test_sound_at_length(a, b):
     _check_sound(a, b)
 
 
 @pytest.mark.slow
-@settings(max_examples=3_000, deadline=None)
+@settings(max_examples=2_000, deadline=None)
 @given(disjunctions, disjunctions)
 def test_complete_at_length(a, b):
     a, b = filter_of(a), filter_of(b)

@@ -204,14 +204,14 @@ def test_a_chain_of_ten_thousand():
 
 
 @pytest.mark.slow
-@settings(max_examples=2_000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(_steps(disjunctions))
 def test_promises_at_length(steps):
     _run(steps, EVERY[::7])
 
 
 @pytest.mark.slow
-@settings(max_examples=2_000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(_steps(conditions))
 def test_promises_at_length_for_all_families(steps):
     _run(steps, SOME[::9], lambda a, b: covers(a, b) or all(a.holds(p) for p in SOME if b.holds(p)))

@@ -80,7 +80,7 @@ def axis(at: Column) -> Ranges:
             return ((-float_info.max, inf),)
         case "time", _:
             return ((-(2.0**62), 2.0**63),)
-        case ("truth" | "presence"), _:
+        case (("truth" | "presence"), _):
             return ((0.0, 2.0),)
         case "order", Call(args=(left, right)):
             return ((0.0, 1.0),) if left == right else ((-1.0, 2.0),)

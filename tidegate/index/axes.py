@@ -88,7 +88,9 @@ class Axes:
 def _equal_rows(signature: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Numbers from 0 that are equal for equal signatures."""
     _, firsts, same = np.unique(signature[:, 0], return_index=True, return_inverse=True)
-    if not np.array_equal(signature[firsts[same], 1], signature[:, 1]):  # once in 2^64: half the signature was not enough
+    if not np.array_equal(
+        signature[firsts[same], 1], signature[:, 1]
+    ):  # once in 2^64: half the signature was not enough
         same = np.unique(signature, axis=0, return_inverse=True)[1].ravel()
     return same
 
@@ -96,13 +98,12 @@ def _equal_rows(signature: NDArray[np.uint64]) -> NDArray[np.int64]:
 def _cuts(low: NDArray[np.float64], high: NDArray[np.float64], most: int) -> tuple[NDArray[np.float64], bool]:
     """The finite bounds, sorted and distinct, if they make at most so many codes; else their quantiles."""
     bounds = np.concatenate([low, high])
+    bounds = bounds[np.isfinite(bounds)]
     step = max(1, len(bounds) // _SAMPLE)
     some = np.unique(bounds[::step])
     if step > 1 and len(some) < most:
         some = np.unique(bounds)
-    some = some[np.isfinite(some)]
     if len(some) < most:
         return some, True
-    bounds = np.sort(bounds[::step])
-    bounds = bounds[np.isfinite(bounds)]
-    return np.unique(bounds[np.arange(1, MOST_CODES) * len(bounds) // MOST_CODES]), False
+    sample = np.sort(bounds[::step])
+    return np.unique(sample[np.arange(1, MOST_CODES) * len(sample) // MOST_CODES]), False

@@ -48,7 +48,7 @@ class Catalogue:
     @property
     def numbers_given(self) -> int:
         """One more than the largest number."""
-        return self._table.num_rows + len(self._added)
+        return int(self._table.num_rows) + len(self._added)
 
     @property
     def numbers(self) -> dict[str, int]:
@@ -88,7 +88,7 @@ class Catalogue:
         return Subscription(row[0], row[1], orjson.loads(where) if _is_json(where) else where, row[3], row[4])
 
     def _row(self, number: int) -> tuple[Any, ...]:
-        base = self._table.num_rows
+        base = int(self._table.num_rows)
         if number >= base:
             return self._added[number - base]
         return tuple(column[number].as_py() for column in self._table.columns)

@@ -82,8 +82,9 @@ class Index:
     def _take_draft(self, merge: bool = True) -> None:
         with self._writing:
             if len(self._draft):
-                draft, self._draft = self._draft, Draft()
-                self._segments = (*self._segments, Segment.build(draft))
+                # in this order: whoever still sees the draft waits here for its segment
+                self._segments = (*self._segments, Segment.build(self._draft))
+                self._draft = Draft()
                 if merge:
                     self._merge_small()
 

@@ -105,7 +105,7 @@ class Segment:
         """Bytes of all arrays."""
         arrays = [getattr(self, name) for name in ARRAYS] + [getattr(self.axes, name) for name in AXES]
         texts = sum(t.offsets.nbytes + t.letters.nbytes for t in self.texts.values())
-        return sum(a.nbytes for a in arrays) + texts + sum(map(len, self.predicates))
+        return int(sum(a.nbytes for a in arrays)) + texts + sum(map(len, self.predicates))
 
     # --- building ---------------------------------------------------------------------------------------------------
 
@@ -194,7 +194,9 @@ class Segment:
         predicates: list[bytes],
     ) -> Segment:
         canonical(start, column, low, high)
-        ids = identity(start, column, low, high, open_start, open_predicate).view([("one", "u8"), ("two", "u8")]).ravel()
+        ids = (
+            identity(start, column, low, high, open_start, open_predicate).view([("one", "u8"), ("two", "u8")]).ravel()
+        )
         _, firsts, same = np.unique(ids, return_index=True, return_inverse=True)
         if len(firsts) < len(owner):  # store equal clauses once
             sizes, entries = _taken(start, firsts)
@@ -279,7 +281,7 @@ class Segment:
     def _select(
         self, batch: Batch, begin: int, end: int, as_owners: bool
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """The clauses whose ranges hold for publications begin … end, or their owners, as the kernel's runs and hits."""
+        """The clauses whose ranges hold for publications begin … end, or their owners, as the kernel's runs, hits."""
         value, code, row, lists = self._encoded(batch, begin, end)
         list_start, list_code, list_row, list_value = lists
         axes = self.axes
@@ -313,8 +315,8 @@ class Segment:
         size, axes = end - begin, self.axes
         value = np.empty((size, len(self.columns)))
         starts, points_of_lists, lists_of = [0], [], []
-        for c, at in enumerate(self.columns):
-            points = batch.points(at)
+        for c, column in enumerate(self.columns):
+            points = batch.points(column)
             if points is None:
                 value[:, c] = np.nan
             elif isinstance(points, Many):

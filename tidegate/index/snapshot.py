@@ -121,10 +121,12 @@ def load(directory: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
         )
         if subscriptions.schema != SCHEMA or subscriptions.num_rows != facts["subscriptions"]:
             raise SnapshotError(f"{facts['subscriptions']} subscriptions", f"{subscriptions.num_rows}", str(source))
-    except (OSError, KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+    except (OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         if isinstance(error, SnapshotError):
             raise
-        raise SnapshotError("a directory with a complete snapshot", f"{type(error).__name__}: {error}", str(source)) from None
+        raise SnapshotError(
+            "a directory with a complete snapshot", f"{type(error).__name__}: {error}", str(source)
+        ) from None
     return Index([segment], subscriptions.num_rows), Catalogue(subscriptions)
 
 

@@ -81,10 +81,10 @@ def fill(
 ) -> None:
     """Set the bits of ``table``, clear those of ``summary``, which come as zeros and as ones.
 
-    Code q of column c has the row row_of_code[row_start[c] + q] and the summary row row_start[c] + c + 1 + q; summary row
-    row_start[c] + c is that of a missing value. Row 0 is for missing values. A bucketed column (edges[c] = 1) has a
-    row before the first and one after the last bucket, which unbounded ranges reach, so that every bucket has
-    neighbours to tell which ranges contain it whole.
+    Code q of column c has the row row_of_code[row_start[c] + q] and the summary row row_start[c] + c + 1 + q. Missing
+    values have row 0 and the summary row row_start[c] + c. A bucketed column (edges[c] = 1) has a row before the first
+    bucket and one after the last, which unbounded ranges reach: every bucket has neighbours, and a range that reaches
+    both of them contains it whole.
     """
     clauses = len(start) - 1
     blocks = len(entry_start) - 1

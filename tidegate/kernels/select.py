@@ -139,11 +139,12 @@ def select(
 ) -> tuple[int, int, int, int]:
     """Write the clauses that hold, or their owners, to ``hits``; returns (next tile, next publication, hits, runs).
 
-    ``room`` is the most that one publication can write in one tile. A run (publication, begin, end) names the hits of one publication in one tile. When ``hits`` might overflow the
-    call ends early and is continued from the tile and publication it returns; it is done when the tile is past the end.
+    A run (publication, begin, end) names the hits of one publication in one tile; ``room`` is the most there can be.
+    When ``hits`` might overflow, the call ends early and is continued from the tile and publication it returns; it is
+    done when the tile is past the end.
 
-    ``row[p, c]`` is the offset in words of the publication's row among the column's rows. ``doubtful`` has a bit for each
-    clause that ``sure`` cannot speak for: several ranges on a bucketed column.
+    ``row[p, c]`` is the offset in words of the publication's row among the column's rows. ``doubtful`` has a bit for
+    each clause that ``sure`` cannot speak for: several ranges on a bucketed column.
     """
     publications = admitted.shape[0]
     blocks = len(entry_start) - 1
@@ -188,7 +189,9 @@ def select(
                 for w in range(LINE):
                     candidates += count_ones(line[w])
                 if candidates > _MANY:
-                    _decide(sure, block, p, entry_start, entry_column, entry_offset, table, bucketed, doubtful, code, row)
+                    _decide(
+                        sure, block, p, entry_start, entry_column, entry_offset, table, bucketed, doubtful, code, row
+                    )
                 else:
                     sure[:] = 0
                 for w in range(LINE):
@@ -199,7 +202,17 @@ def select(
                         bit = unsure & (~unsure + _ONE)
                         unsure ^= bit
                         if not _verified(
-                            base + trailing_zeros(bit), p, start, column, low, high, bucketed, value, code, list_start, list_value
+                            base + trailing_zeros(bit),
+                            p,
+                            start,
+                            column,
+                            low,
+                            high,
+                            bucketed,
+                            value,
+                            code,
+                            list_start,
+                            list_value,
                         ):
                             word ^= bit
                     if one_owner:
@@ -244,7 +257,7 @@ def _gather(
     list_start: NDArray[np.int64],
     list_row: NDArray[np.int64],
 ) -> None:
-    """The publication's row of a column: one row, or the OR of the rows of a list (none: the row of a missing value)."""
+    """The publication's row of a column: one row, or the OR of the rows of a list (none: that of a missing value)."""
     if code >= -1:
         copy_line(target, table, np.uint64(offset + row))
         return

@@ -5,4 +5,16 @@ from tidegate.predicates.family import FUNCTIONS, Function
 from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.predicate import Predicate, Within
 
-__all__ = ["FUNCTIONS", "Filter", "Function", "Predicate", "Within", "bag", "comparison", "compile_filter", "place", "temporal", "text"]
+__all__ = [
+    "FUNCTIONS",
+    "Filter",
+    "Function",
+    "Predicate",
+    "Within",
+    "bag",
+    "comparison",
+    "compile_filter",
+    "place",
+    "temporal",
+    "text",
+]

@@ -188,13 +188,13 @@ class Bag(Predicate):
         (kind,) = kinds
         points = [point for _, point in self.members]
         least, top = ("", TOP) if kind == "text" else (-inf, inf)
-        ranges: Ranges = {
-            "=": lambda: union(tuple((p, _after(p)) for p in points)),
-            "<": lambda: ((least, max(points)),),
-            "<=": lambda: ((least, _after(max(points))),),
-            ">": lambda: union(((_after(min(points)), top),)),
-            ">=": lambda: ((min(points), top),),
-        }[self.sub]()
+        lowest, highest = min(points), max(points)
+        if self.sub == "=":
+            ranges = union(tuple((p, _after(p)) for p in points))
+        elif self.sub[0] == "<":
+            ranges = ((least, _after(highest) if self.sub == "<=" else highest),)
+        else:
+            ranges = ((lowest if self.sub == ">=" else _after(lowest), top),)
         return column("numbers" if kind == "number" else "texts", self.attribute), ranges
 
     def _one_member(self) -> tuple[Any, Ranges] | None:

@@ -28,6 +28,7 @@ class Row(Protocol):
     def value(self, name: str) -> Any:
         """The attribute or field of that name as a Python value; None if missing."""
 
+
 #: An attribute by name, or an expression over attributes.
 Operand = str | Node
 
@@ -118,11 +119,10 @@ _columns: dict[tuple[str, Operand], Column] = {}
 
 
 def column(reading: str, operand: Operand) -> Column:
-    """The column, the same object each time while the cache lasts: bulk loading asks for the same few millions of times."""
+    """The column, from a cache: bulk loading asks for the same few millions of times."""
     found = _columns.get((reading, operand))
     if found is None:
         if len(_columns) >= _CACHED:
             _columns.clear()
         found = _columns[reading, operand] = Column(reading, operand)
     return found
-

@@ -1,249 +1,36 @@
 """Comparisons: ``= <> < <= > >=``, BETWEEN, IN and IS NULL, on numbers, truth values, instants and text.
 
-Every one of them is a set of ranges on a column and therefore exact in the index. Also here: arithmetic on either side
-(``no2 + co > 50`` is a column of its own), and the comparison of two attributes (a column of signs).
+Every one of them is a set of ranges on a column and therefore exact in the index, also with arithmetic on either side
+(``no2 + co > 50`` is a column of its own) and between two attributes (a column of signs).
 """
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
-from datetime import date
-from functools import lru_cache
 from math import inf, isfinite, nextafter
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.language.render import to_text
 from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node
-from tidegate.model import RESERVED, micros
-from tidegate.predicates.column import Operand, Points, Reading, Row, Table, column, reading
+from tidegate.model import RESERVED
+from tidegate.predicates.column import Column, column
 from tidegate.predicates.family import Mismatch, function
-from tidegate.predicates.folding import folded, folded_array, folding_of
+from tidegate.predicates.folding import folded
 from tidegate.predicates.predicate import Alternatives, Within
 from tidegate.predicates.ranges import ALL_NUMBERS, ALL_TEXT, TOP, Point, Ranges, complement, union
+from tidegate.predicates.scalar import ARITHMETIC, evaluate, operand_of
 
-__all__ = ["kind_of", "scalar_ranges", "text_column"]
+__all__ = ["DAY", "compare", "kind_of", "scalar_ranges", "text_column"]
 
-ARITHMETIC: dict[str, Callable[[float, float], float]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "%": np.fmod,
-    "div": lambda a, b: np.trunc(a / b),
-    "^": np.power,
-}
-COMPARISONS = {"=", "<>", "<", "<=", ">", ">="}
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _EXACT_MICROS = float(2**53)
-
-
-# --- readings -----------------------------------------------------------------------------------------------------
-
-
-@reading
-class Number(Reading):
-    """Integers and floats, as doubles; integers beyond 2^53 are rounded to the nearest double."""
-
-    name = "number"
-
-    def point(self, operand: Operand, publication: Row) -> Point | None:
-        if isinstance(operand, str):
-            value = publication.value(operand)
-            return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-        result = _evaluate(operand, lambda name: np.float64(_missing(self.point(name, publication))))
-        return float(result) if isfinite(result) else None
-
-    def points(self, operand: Operand, table: Table) -> Points | None:
-        if isinstance(operand, str):
-            array = table.array(operand)
-            if array is None or not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
-                return None
-            return _doubles(array)
-        absent = np.full(1, np.nan)
-
-        def values(name: str) -> Any:
-            points = self.points(name, table)
-            return absent if points is None else points
-
-        result = np.broadcast_to(_evaluate(operand, values), (table.length,))
-        return np.where(np.isfinite(result), result, np.nan)
-
-    def names(self, operand: Operand) -> tuple[str, ...]:
-        return _names(operand)
-
-
-@reading
-class Time(Reading):
-    """Instants, as microseconds since 1970: exact between the years 1685 and 2255, to 32 µs elsewhere."""
-
-    name = "time"
-
-    def point(self, operand: str, publication: Row) -> Point | None:
-        value = publication.value(operand)
-        return float(micros(value)) if isinstance(value, date) else None
-
-    def points(self, operand: str, table: Table) -> Points | None:
-        array = table.array(operand)
-        if array is None or not pa.types.is_temporal(array.type):
-            return None
-        return _doubles(array.cast(pa.timestamp("us", getattr(array.type, "tz", None))).cast(pa.int64()))
-
-
-@reading
-class Truth(Reading):
-    """Truth values, as 0 and 1."""
-
-    name = "truth"
-
-    def point(self, operand: str, publication: Row) -> Point | None:
-        value = publication.value(operand)
-        return float(value) if isinstance(value, bool) else None
-
-    def points(self, operand: str, table: Table) -> Points | None:
-        array = table.array(operand)
-        if array is None or not pa.types.is_boolean(array.type):
-            return None
-        return _doubles(array.cast(pa.int8()))
-
-
-@reading
-class Text(Reading):
-    """Strings, in the order of their code points; the operand may be CASEI or ACCENTI of an attribute."""
-
-    name = "text"
-    is_text = True
-
-    def point(self, operand: Operand, publication: Row) -> Point | None:
-        name, folding = folding_of(operand)
-        value = publication.value(name)
-        return folded(value, folding) if isinstance(value, str) else None
-
-    def points(self, operand: Operand, table: Table) -> Points | None:
-        name, folding = folding_of(operand)
-        array = table.array(name)
-        if array is None or not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
-            return None
-        return folded_array(array, folding)
-
-    def names(self, operand: Operand) -> tuple[str, ...]:
-        return (folding_of(operand)[0],)
-
-
-@reading
-class Presence(Reading):
-    """1 where the attribute has a value of whatever type, else 0; the one reading that is never missing."""
-
-    name = "presence"
-
-    def point(self, operand: str, publication: Row) -> Point | None:
-        return float(publication.value(operand) is not None)
-
-    def points(self, operand: str, table: Table) -> Points | None:
-        array = table.array(operand)
-        if array is None:
-            return np.zeros(table.length)
-        return np.asarray(array.is_valid()).astype(np.float64)
-
-
-@reading
-class Order(Reading):
-    """How two expressions compare: −1, 0 or 1; missing where either is or where their types differ."""
-
-    name = "order"
-
-    def point(self, operand: Call, publication: Row) -> Point | None:
-        left, right = operand.args
-        for kind in _PAIRED:
-            a, b = _side(left, kind, publication), _side(right, kind, publication)
-            if a is not None and b is not None:
-                return float((a > b) - (a < b))
-        return None
-
-    def points(self, operand: Call, table: Table) -> Points | None:
-        left, right = operand.args
-        signs = np.full(table.length, np.nan)
-        for kind in _PAIRED:
-            a, b = _sides(left, kind, table), _sides(right, kind, table)
-            if a is None or b is None:
-                continue
-            greater, less = _greater(a, b), _greater(b, a)
-            both = np.asarray(pc.and_(pa.array(a).is_valid(), pa.array(b).is_valid())) if kind == "text" else ~np.isnan(a + b)
-            signs = np.where(both, greater.astype(np.float64) - less, signs)
-        return signs
-
-    def names(self, operand: Call) -> tuple[str, ...]:
-        return _names(operand)
-
-
-_PAIRED = ("number", "text", "time", "truth")
-
-
-def _side(node: Node, kind: str, publication: Row) -> Any:
-    if kind != "number" and isinstance(node, Call) and node.op in ARITHMETIC:
-        return None
-    if kind != "text" and isinstance(node, Call) and node.op not in ARITHMETIC:
-        return None
-    return column(kind, _operand(node)).point(publication)
-
-
-def _sides(node: Node, kind: str, table: Table) -> Any:
-    if kind != "number" and isinstance(node, Call) and node.op in ARITHMETIC:
-        return None
-    if kind != "text" and isinstance(node, Call) and node.op not in ARITHMETIC:
-        return None
-    at = column(kind, _operand(node))
-    return at.how.points(at.operand, table)
-
-
-def _greater(a: Any, b: Any) -> Any:
-    if isinstance(a, np.ndarray):
-        return a > b
-    return np.asarray(pc.fill_null(pc.greater(a.cast(pa.large_string()), b.cast(pa.large_string())), False))
-
-
-def _missing(point: float | None) -> float:
-    return np.nan if point is None else point
-
-
-def _doubles(array: pa.Array) -> Points:
-    if not pa.types.is_float64(array.type):
-        array = array.cast(pa.float64(), safe=False)
-    return array.to_numpy(zero_copy_only=False)  # nulls become NaN
-
-
-def _names(operand: Operand) -> tuple[str, ...]:
-    if isinstance(operand, str):
-        return (operand,)
-    if isinstance(operand, Attribute):
-        return (operand.name,)
-    if isinstance(operand, Call):
-        return tuple(dict.fromkeys(name for arg in operand.args for name in _names(arg)))
-    return ()
-
-
-def _evaluate(node: Node, value: Callable[[str], Any]) -> Any:
-    """An arithmetic expression in doubles, one or a whole column; NaN where it, or any part of it, is undefined."""
-    if isinstance(node, Literal):
-        return np.float64(node.value)
-    if isinstance(node, Attribute):
-        return value(node.name)
-    assert isinstance(node, Call)
-    with np.errstate(all="ignore"):
-        left, right = (_evaluate(arg, value) for arg in node.args)
-        result = ARITHMETIC[node.op](left, right)
-        return np.where(np.isfinite(left) & np.isfinite(right) & np.isfinite(result), result, np.nan)  # NaN ^ 0 is 1
 
 
 # --- types --------------------------------------------------------------------------------------------------------
 
 
 def kind_of(node: Node) -> str:
-    """The reading a node asks for: ``number``, ``text``, ``time``, ``truth``; ``any`` for an attribute of unknown type."""
+    """The reading a node asks for: ``number``, ``text``, ``time``, ``truth``; ``any`` for most attributes."""
     if isinstance(node, Literal):
         if isinstance(node.value, bool):
             return "truth"
@@ -299,27 +86,18 @@ def _constant(node: Node) -> Point:
         return float(node.micros)
     assert isinstance(node, Call)
     if node.op in ARITHMETIC:
-        result = _evaluate(node, lambda name: np.nan)
+        result = evaluate(node, lambda name: np.nan)
         if not isfinite(result):
             raise Mismatch("arithmetic with a finite result", to_text(node), node)
         return float(result)
     return folded(_constant(node.args[0]), (node.op,))
 
 
-@lru_cache(maxsize=4096)
-def _operand_of_call(node: Call) -> Operand:
-    return node
-
-
-def _operand(node: Node) -> Operand:
-    return node.name if isinstance(node, Attribute) else _operand_of_call(node)  # type: ignore[arg-type]
-
-
-def text_column(node: Node, reading: str = "text") -> Any:
+def text_column(node: Node, reading: str = "text") -> Column:
     """The column of a text operand: an attribute, or CASEI and ACCENTI of one."""
     if kind_of(node) not in ("text", "any"):
         raise Mismatch("text", _named(node), node)
-    return column(reading, _operand(node))
+    return column(reading, operand_of(node))
 
 
 def _successor(point: Point, kind: str) -> Point:
@@ -395,7 +173,7 @@ def compare(call: Call, negated: bool) -> Alternatives:
         left, right, op = right, left, _MIRRORED[op]
     kind = _kind_together(left, right)
     if _is_constant(right):
-        return [(Within(column(kind, _operand(left)), scalar_ranges(op, right, kind)),)]
+        return [(Within(column(kind, operand_of(left)), scalar_ranges(op, right, kind)),)]
     signs = scalar_ranges(op, _ZERO, "number")
     return [(Within(column("order", Call("order", (left, right))), signs),)]
 
@@ -412,7 +190,7 @@ def between(call: Call, negated: bool) -> Alternatives:
     value, low, high = call.args
     if type(value) is Attribute and type(low) is Literal and type(high) is Literal and value.name not in RESERVED:
         least, most = low.value, high.value
-        if type(least) is not bool and type(most) is not bool and type(least) is not str and type(most) is not str:
+        if isinstance(least, int | float) and isinstance(most, int | float) and bool not in (type(least), type(most)):
             if least > most:
                 raise Mismatch("BETWEEN with the lower bound first", f"{to_text(low)} AND {to_text(high)}", low)
             ranges: Ranges = ((float(least), nextafter(most, inf)),)
@@ -430,7 +208,7 @@ def between(call: Call, negated: bool) -> Alternatives:
     ranges = ((_constant(low), scalar_ranges("<=", high, kind)[0][1]),)
     if negated:
         ranges = complement(ranges, ALL_TEXT if kind == "text" else ALL_NUMBERS)
-    return [(Within(column(kind, _operand(value)), ranges),)]
+    return [(Within(column(kind, operand_of(value)), ranges),)]
 
 
 def _two_sided(call: Call, negated: bool) -> Alternatives:
@@ -440,7 +218,9 @@ def _two_sided(call: Call, negated: bool) -> Alternatives:
     alternatives = [a + b for a in compare(above, False) for b in compare(below, False)]
     if not negated:
         return alternatives
-    decidable = tuple(Within(p.column, p.column.how.axis) for p in _ranges(compare(above, False) + compare(below, False)))
+    decidable = tuple(
+        Within(p.column, p.column.how.axis) for p in _ranges(compare(above, False) + compare(below, False))
+    )
     return [(*clause, *decidable) for clause in compare(above, True) + compare(below, True)]
 
 
@@ -466,7 +246,7 @@ def is_in(call: Call, negated: bool) -> Alternatives:
     ranges = union(tuple(r for item in items.items for r in scalar_ranges("=", item, kind)))
     if negated:
         ranges = complement(ranges, ALL_TEXT if kind == "text" else ALL_NUMBERS)
-    return [(Within(column(kind, _operand(value)), ranges),)]
+    return [(Within(column(kind, operand_of(value)), ranges),)]
 
 
 @function("comparison", {"isNull": "battery IS NULL"}, (1, 1))

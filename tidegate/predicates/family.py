@@ -17,7 +17,7 @@ __all__ = ["FUNCTIONS", "Function", "Mismatch", "function", "near_misses"]
 
 
 class Mismatch(Exception):
-    """A call that cannot be compiled; the filter compiler turns it into a ``TypeMismatch`` with the place in the source."""
+    """A call that cannot be compiled; the filter compiler makes it a ``TypeMismatch`` with the place in the source."""
 
     def __init__(self, expected: str, got: str, node: Node) -> None:
         super().__init__(expected, got)
@@ -43,7 +43,7 @@ FUNCTIONS: dict[str, Function] = {}
 
 
 def function(family: str, ops: dict[str, str], arity: tuple[int, int]) -> Callable[[Compile], Compile]:
-    """Register ``ops`` (name → an example that parses and matches something) to be compiled by the decorated function."""
+    """Register ``ops`` (name → an example that matches something) to be compiled by the decorated function."""
 
     def register(compile: Compile) -> Compile:
         for op, example in ops.items():

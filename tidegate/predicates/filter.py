@@ -12,14 +12,14 @@ from itertools import chain, product
 from typing import Any
 
 from tidegate.errors import LimitError, ParseError, TypeMismatch, UnknownFunction
-from tidegate.language.spot import located, place
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
+from tidegate.language.spot import located, place
 from tidegate.language.tree import Array, Attribute, Call, Interval, Literal, Node, walk
 from tidegate.predicates.column import Row
-from tidegate.predicates.comparison import ARITHMETIC
 from tidegate.predicates.family import FUNCTIONS, Mismatch, near_misses
 from tidegate.predicates.predicate import Alternatives, Clause, Within
 from tidegate.predicates.ranges import Ranges, intersect, union
+from tidegate.predicates.scalar import ARITHMETIC
 
 __all__ = ["Filter", "compile_filter"]
 
@@ -147,4 +147,4 @@ def _described(node: Node) -> str:
         return "a list"
     if isinstance(node, Literal):
         return f"the value {node.value!r}"
-    return {Interval: "an interval"}.get(type(node), f"a {type(node).__name__.lower()}")
+    return "an interval" if isinstance(node, Interval) else f"a {type(node).__name__.lower()}"

@@ -152,7 +152,9 @@ class Region(Predicate):
             assert isinstance(predicate, Region)
             values = [publications[i].value(predicate.attribute) for i in rows]
             found = _relate(predicate, np.array([v if isinstance(v, tuple) else (np.nan, np.nan) for v in values]))
-            held[rows] = [isinstance(v, tuple) and bool(f) is not predicate.negated for v, f in zip(values, found, strict=True)]
+            held[rows] = [
+                isinstance(v, tuple) and bool(f) is not predicate.negated for v, f in zip(values, found, strict=True)
+            ]
         return held
 
 
@@ -189,7 +191,9 @@ class Near(Predicate):
 
     def holds(self, publication: Row) -> bool:
         value = publication.value(self.attribute)
-        return isinstance(value, tuple) and bool(haversine(*value, self.lon, self.lat) <= self.metres) is not self.negated
+        if not isinstance(value, tuple):
+            return False
+        return bool(haversine(value[0], value[1], self.lon, self.lat) <= self.metres) is not self.negated
 
     def covers(self, other: Predicate) -> bool:
         if not isinstance(other, Near | Region) or other.attribute != self.attribute:
@@ -307,7 +311,10 @@ def _outline(box: Box) -> Geometry:
     if west <= east:
         ring = ((west, south), (east, south), (east, north), (west, north), (west, south))
         return Geometry("MultiLineString", (ring,), box.at)
-    halves = (((outer, south), (edge, south), (edge, north), (outer, north)) for outer, edge in ((180.0, west), (-180.0, east)))
+    halves = (
+        ((outer, south), (edge, south), (edge, north), (outer, north))
+        for outer, edge in ((180.0, west), (-180.0, east))
+    )
     return Geometry("MultiLineString", tuple(halves), box.at)
 
 
@@ -374,4 +381,3 @@ def _attribute(node: Node) -> str:
     if not isinstance(node, Attribute) or RESERVED.get(node.name, "point") != "point":
         raise Mismatch("an attribute that is a point", to_text(node), node)
     return node.name
-

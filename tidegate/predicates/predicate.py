@@ -40,7 +40,7 @@ class Predicate:
         raise TypeError(f"{type(self).__name__} decides nothing")
 
     def covers(self, other: Predicate) -> bool:
-        """Whether every publication that satisfies ``other`` satisfies this one. May miss some; never claims too much."""
+        """Whether every publication that satisfies ``other`` satisfies this one. May miss some; never says too much."""
         return self == other
 
     def covers_ranges(self, known: Mapping[Column, Ranges]) -> bool:

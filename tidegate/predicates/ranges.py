@@ -11,7 +11,18 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-__all__ = ["ALL_NUMBERS", "ALL_TEXT", "TOP", "Point", "Ranges", "complement", "contains", "intersect", "subset", "union"]
+__all__ = [
+    "ALL_NUMBERS",
+    "ALL_TEXT",
+    "TOP",
+    "Point",
+    "Ranges",
+    "complement",
+    "contains",
+    "intersect",
+    "subset",
+    "union",
+]
 
 
 class _Top:

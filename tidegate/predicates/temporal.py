@@ -83,7 +83,9 @@ def relate(call: Call, negated: bool) -> Alternatives:
         bound = first if end == "S" else last
         if bound is not None:
             parts.append(compare(Call(comparison, (sides[side], bound), call.at), negated))
-        elif comparison == "=" or (end == "S") is not (comparison in (">", ">=")):  # before −∞, after +∞, equal to either: never
+        elif comparison == "=" or (end == "S") is not (
+            comparison in (">", ">=")
+        ):  # before −∞, after +∞, equal to either: never
             parts.append([] if not negated else _present(sides[side]))
         elif not negated:
             parts.append(_present(sides[side]))

@@ -1,4 +1,4 @@
-"""Text patterns: LIKE with ``%`` (any characters), ``_`` (one character) and ``\\`` to escape them; CASEI and ACCENTI.
+r"""Text patterns: LIKE with ``%`` (any characters), ``_`` (one character) and ``\`` to escape them; CASEI and ACCENTI.
 
 A pattern without wildcards, a prefix and a suffix are ranges, on the text or on the text read backwards, and exact. Any
 other pattern has a hull of its fixed ends and one three-letter piece that must occur, and is settled by a regular
@@ -31,8 +31,8 @@ _COMMON = " etaoinsrhldcumfpgwybvkxjqz"
 
 
 def _text(operand: Operand, publication: Row) -> str | None:
-    point: str | None = column("text", operand).point(publication)
-    return point
+    point = column("text", operand).point(publication)
+    return point if isinstance(point, str) else None
 
 
 def _texts(operand: Operand, table: Table) -> pa.Array | None:
