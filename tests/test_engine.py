@@ -106,7 +106,7 @@ def test_columns_without_values():
     assert tg.Engine([sub()]).publish(empty).num_rows == 0
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.float32(), pa.float16(), pa.decimal128(9, 2), pa.dictionary(pa.int8(), pa.int64())])
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.float32(), pa.float16(), pa.decimal128(25, 2), pa.dictionary(pa.int8(), pa.int64())])
 def test_numbers_of_any_type(kind):
     values = pa.array([50, 30]).cast(kind.value_type if pa.types.is_dictionary(kind) else kind)
     values = values.dictionary_encode() if pa.types.is_dictionary(kind) else values

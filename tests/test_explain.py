@@ -23,7 +23,7 @@ def explained(where, **attributes):
 
 def test_every_node_has_its_verdict():
     found = explained("no2 > 40 AND (NOT kind = 'rain' OR lat IS NULL)", no2=45.0, kind="rain")
-    assert (found.held, found.text) == (False, "AND")
+    assert (found.held, found.text) == (True, "AND")
     above, either = found.parts
     assert (above.text, above.held, above.values) == ("no2 > 40", True, {"no2": 45.0})
     assert (either.text, either.held) == ("OR", True)

@@ -209,6 +209,14 @@ def test_owners_of_hits(found, dead, once):
         assert result[start[p] : start[p + 1]].tolist() == (list(dict.fromkeys(wanted)) if once else wanted)
 
 
+@given(found=found())
+def test_rows_of_runs(found):
+    publications, runs, hits, _ = found
+    start, result = gather.rows_of_runs(publications, runs, hits)
+    for p in range(publications):
+        assert result[start[p] : start[p + 1]].tolist() == [hit for run in runs if run[0] == p for hit in hits[run[1] : run[2]]]
+
+
 @given(found=found(), data=st.data())
 def test_open_hits(found, data):
     _, runs, hits, owners = found

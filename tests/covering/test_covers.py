@@ -97,14 +97,14 @@ def _check_sound(a, b):
             assert a.holds(publication) or not b.holds(publication)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(predicates, predicates)
 def test_a_true_is_right_for_single_predicates(a, b):
     _check_sound(a, b)
     _check_sound(f"NOT {a}", b)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(conditions, conditions)
 def test_a_true_is_right_for_conditions_of_all_families(a, b):
     _check_sound(a, b)

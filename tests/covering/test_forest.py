@@ -145,13 +145,13 @@ def _run(steps, seen, covering=covers):
     _check(forest, filters, seen, covering)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_steps(disjunctions))
 def test_promises_hold_for_comparisons(steps):
     _run(steps, EVERY[::7])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_steps(conditions))
 def test_promises_hold_for_all_families(steps):
     # that a grandparent covers may be true and yet not be found: there, publications decide
