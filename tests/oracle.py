@@ -198,47 +198,40 @@ def bag(op, value, constant: Array, sub=Literal("=")) -> bool | None:
 
 
 def relation_in_time(op, name, right, publication) -> bool | None:
-    if isinstance(right, Interval):
-        first = Span(-math.inf, -math.inf) if right.start is None else scalar(right.start, publication)
-        last = Span(math.inf, math.inf) if right.end is None else scalar(right.end, publication)
-    else:
-        first = last = scalar(right, publication)
+    """A date begins with the first microsecond of its day and ends with the last."""
+    start, end = (right.start, right.end) if isinstance(right, Interval) else (right, right)
+    first = -math.inf if start is None else scalar(start, publication).first
+    last = math.inf if end is None else scalar(end, publication).last
     s, e = (plain(publication.value(n)) for n in (("start", "end") if name == "event" else (name, name)))
     if not isinstance(s, Span) or not isinstance(e, Span):
         return None
-
-    def less(a, b):
-        return compare("<", a, b)
-
-    def same(a, b):
-        return compare("=", a, b)
-
-    apart = less(e, first) or less(last, s)
+    s, e = s.first, e.last
+    apart = e < first or last < s
     if name != "event":
         return {
-            "t_after": less(last, s),
-            "t_before": less(s, first),
+            "t_after": last < s,
+            "t_before": s < first,
             "t_disjoint": apart,
             "t_during": not apart,
-            "t_equals": same(s, first) and same(s, last),
+            "t_equals": s == first == last if isinstance(right, Interval) else not apart,
             "t_intersects": not apart,
         }[op]
     return {
-        "t_after": less(last, s),
-        "t_before": less(e, first),
-        "t_contains": less(s, first) and less(last, e),
+        "t_after": last < s,
+        "t_before": e < first,
+        "t_contains": s < first and last < e,
         "t_disjoint": apart,
-        "t_during": less(first, s) and less(e, last),
-        "t_equals": same(s, first) and same(e, last),
-        "t_finishedBy": less(s, first) and same(e, last),
-        "t_finishes": less(first, s) and same(e, last),
+        "t_during": first < s and e < last,
+        "t_equals": s == first and e == last,
+        "t_finishedBy": s < first and e == last,
+        "t_finishes": first < s and e == last,
         "t_intersects": not apart,
-        "t_meets": same(e, first),
-        "t_metBy": same(s, last),
-        "t_overlappedBy": less(first, s) and less(s, last) and less(last, e),
-        "t_overlaps": less(s, first) and less(first, e) and less(e, last),
-        "t_startedBy": same(s, first) and less(last, e),
-        "t_starts": same(s, first) and less(e, last),
+        "t_meets": e == first,
+        "t_metBy": s == last,
+        "t_overlappedBy": first < s and s < last and last < e,
+        "t_overlaps": s < first and first < e and e < last,
+        "t_startedBy": s == first and last < e,
+        "t_starts": s == first and e < last,
     }[op]
 
 
