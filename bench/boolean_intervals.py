@@ -59,11 +59,7 @@ def measure(report: Report, kind: str, work: Workload, n: int) -> None:
     """One size: n subscriptions, and a tenth more to be added while it runs."""
     base = Workload(work.column[:n], work.low[:n], work.high[:n], work.values, work.equality)
     say(f"{kind}, {n:,} subscriptions: loading from CQL2-JSON")
-    gc.disable()  # so many dicts at once would be looked through again and again
-    subscriptions = list(base.subscriptions())
-    load, engine = timed(lambda: tg.Engine(subscriptions))
-    del subscriptions
-    gc.enable()
+    load, engine = _loaded(base)
     publications = table(work.values)
     index = engine._index
     batch_seconds = rounds(lambda: index.match(ArrowBatch(publications)), 5)
@@ -113,6 +109,16 @@ def measure(report: Report, kind: str, work: Workload, n: int) -> None:
         save_s=save,
         open_s=opened,
     )
+
+
+def _loaded(work: Workload) -> tuple[float, tg.Engine]:
+    """An engine, and the seconds it took to load; making the subscriptions is not counted."""
+    gc.disable()  # so many dicts at once would be looked through again and again
+    try:
+        subscriptions = list(work.subscriptions())
+        return timed(lambda: tg.Engine(subscriptions))
+    finally:
+        gc.enable()
 
 
 def _change(engine: tg.Engine, work: Workload, n: int) -> tuple[float, float]:

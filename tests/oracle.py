@@ -172,13 +172,13 @@ def like(text: str, pattern: str) -> bool:
 # --- bags ---------------------------------------------------------------------------------------------------------
 
 
-def bag(op, value, constant: Array, sub=Literal("=")) -> bool | None:
+def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
     """Every injective assignment is tried. A DATE among the members is its midnight."""
     if not isinstance(value, list):
         return None
     mine = [plain(member) for member in value]
     theirs = [Span(i.micros, i.micros) if isinstance(i, Instant) else plain(i.value) for i in constant.items]
-    sub = sub.value.upper()
+    sub = "=" if sub is None else sub.value.upper()
 
     def partners(a, b) -> bool:
         if sub == "LIKE":

@@ -25,7 +25,24 @@ numbers = st.one_of(
 )
 small = st.integers(-3, 5) | st.integers(-4, 8).map(lambda n: n / 2)
 _WORDS = [
-    *("", "a", "b", "ab", "abc", "abcabc", "Abc", "ABC", "äbc", "ÄBC", "straße", "STRASSE", "cat", "concat", "%", "a_b"),
+    *(
+        "",
+        "a",
+        "b",
+        "ab",
+        "abc",
+        "abcabc",
+        "Abc",
+        "ABC",
+        "äbc",
+        "ÄBC",
+        "straße",
+        "STRASSE",
+        "cat",
+        "concat",
+        "%",
+        "a_b",
+    ),
     *("\\", "a\0", "\0", "é", "e\u0301", "😀", "\ud7ff", "\ue000", "\U0010ffff", "a\U0010ffff", "a\nb", "it's"),
 ]
 texts = st.sampled_from(_WORDS) | st.text(alphabet="abcA%_\\é\0", max_size=6)
@@ -86,7 +103,9 @@ def publications(draw, mixed: bool = False, most: int = 8):
             if mixed and draw(st.integers(0, 5)) == 0:
                 kind = draw(st.sampled_from([*KINDS, "mixture"]))
             if draw(st.integers(0, 5)):
-                attributes[name] = draw(bags(small | texts | st.booleans() | moments) if kind == "mixture" else KINDS[kind])
+                attributes[name] = draw(
+                    bags(small | texts | st.booleans() | moments) if kind == "mixture" else KINDS[kind]
+                )
         start, end = draw(st.none() | moments), draw(st.none() | moments)
         if start is not None and end is not None and end < start:
             start, end = end, start
@@ -127,10 +146,10 @@ _text_names = _names("text", reserved=("source", "phase", "id"))
 _time_names = _names("time", reserved=("time", "start", "end", "valid_until"))
 _terms = st.recursive(
     _number_names | st.integers(0, 3).map(Literal),
-    lambda inner: st.builds(
-        lambda op, a, b: Call(op, (a, b)), st.sampled_from(["+", "-", "*", "/", "%", "div"]), inner, inner
-    )
-    | st.builds(lambda a, b: Call("^", (a, Literal(b))), _number_names, st.integers(0, 3)),
+    lambda inner: (
+        st.builds(lambda op, a, b: Call(op, (a, b)), st.sampled_from(["+", "-", "*", "/", "%", "div"]), inner, inner)
+        | st.builds(lambda a, b: Call("^", (a, Literal(b))), _number_names, st.integers(0, 3))
+    ),
     max_leaves=3,
 )
 
@@ -174,7 +193,9 @@ def _key(node):
 
 
 def _between(operands, bounds):
-    return st.builds(lambda v, two: Call("between", (v, *sorted(two, key=_key))), operands, st.lists(bounds, min_size=2, max_size=2))
+    return st.builds(
+        lambda v, two: Call("between", (v, *sorted(two, key=_key))), operands, st.lists(bounds, min_size=2, max_size=2)
+    )
 
 
 _between_any = st.one_of(
@@ -188,7 +209,9 @@ _between_any = st.one_of(
 
 
 def _in(operands, items):
-    return st.builds(lambda v, some: Call("in", (v, Array(tuple(some)))), operands, st.lists(items, min_size=1, max_size=4))
+    return st.builds(
+        lambda v, some: Call("in", (v, Array(tuple(some)))), operands, st.lists(items, min_size=1, max_size=4)
+    )
 
 
 _in_any = st.one_of(
@@ -198,7 +221,9 @@ _in_any = st.one_of(
     _in(_names("truth"), literals["truth"]),
     _in(literals["number"], literals["number"]),
 )
-_patterns = st.lists(st.sampled_from(["%", "_", "a", "b", "c", "abc", "cat", "\\%", "\\", "é", "A", "ss"]), max_size=6).map("".join)
+_patterns = st.lists(
+    st.sampled_from(["%", "_", "a", "b", "c", "abc", "cat", "\\%", "\\", "é", "A", "ss"]), max_size=6
+).map("".join)
 _like = st.builds(lambda v, p: Call("like", (v, p)), _folded(_text_names), _folded(_patterns.map(Literal)))
 _members = {
     "number": bags(small.map(Literal)),
@@ -240,17 +265,25 @@ def _temporal(op):
 
 _spots = st.sampled_from(["location", "location", "spot", "spot", "n", "t"]).map(Attribute)
 _places = points.map(lambda point: Geometry("Point", point))
-_boxes = st.builds(
-    lambda west, east, lats, high: Box((west, min(lats), east, max(lats)) if not high else (west, min(lats), 0.0, east, max(lats), 9.0)),
-    longitudes.map(float),
-    longitudes.map(float),
-    st.lists(latitudes.map(float), min_size=2, max_size=2, unique=True),
-    st.booleans(),
-)
+
+
+def _box(lons, lats, high) -> Box:
+    (west, east), (south, north) = lons, sorted(lats)
+    return Box((west, south, 0.0, east, north, 9.0) if high else (west, south, east, north))
+
+
+def _two(values):
+    return st.lists(values.map(float), min_size=2, max_size=2, unique=True)
+
+
+_boxes = st.builds(_box, _two(longitudes), _two(latitudes), st.booleans())
 _POLYGONS = [
     (((0.0, 0.0), (3.0, 0.0), (3.0, 3.0), (0.0, 3.0), (0.0, 0.0)),),
     (((-1.0, -1.0), (3.0, 0.0), (0.5, 3.0), (-1.0, -1.0)),),
-    (((0.0, 0.0), (3.0, 0.0), (3.0, 3.0), (0.0, 3.0), (0.0, 0.0)), ((1.0, 1.0), (2.0, 1.0), (2.0, 2.0), (1.0, 2.0), (1.0, 1.0))),
+    (
+        ((0.0, 0.0), (3.0, 0.0), (3.0, 3.0), (0.0, 3.0), (0.0, 0.0)),
+        ((1.0, 1.0), (2.0, 1.0), (2.0, 2.0), (1.0, 2.0), (1.0, 1.0)),
+    ),
     (((170.0, -90.0), (180.0, -90.0), (180.0, 90.0), (170.0, 90.0), (170.0, -90.0)),),
     (((1.0, 1.0), (2.0, 1.0), (2.0, 2.0), (1.0, 1.0)),),
 ]
@@ -264,7 +297,10 @@ _geometries = st.one_of(
 
 def _spatial(op):
     return st.builds(
-        lambda spot, shape, flip: Call(op, (shape, spot) if flip else (spot, shape)), _spots, _geometries | _boxes, st.booleans()
+        lambda spot, shape, flip: Call(op, (shape, spot) if flip else (spot, shape)),
+        _spots,
+        _geometries | _boxes,
+        st.booleans(),
     )
 
 
@@ -275,7 +311,9 @@ CONDITIONS = {
     **{op: _compare(op) for op in ("=", "<>", "<", "<=", ">", ">=")},
     "between": _between_any,
     "in": _in_any,
-    "isNull": st.sampled_from([*ATTRIBUTES, "location", "start", "phase", "nowhere"]).map(lambda n: Call("isNull", (Attribute(n),))),
+    "isNull": st.sampled_from([*ATTRIBUTES, "location", "start", "phase", "nowhere"]).map(
+        lambda n: Call("isNull", (Attribute(n),))
+    ),
     "like": _like,
     **{op: _bag(op) for op in ("a_equals", "a_contains", "a_containedBy", "a_overlaps")},
     **{op: _temporal(op) for op in TEMPORAL},
@@ -294,7 +332,13 @@ def expressions(ops: list[str], most: int = 6):
     leaves = conditions(ops) | st.just(Attribute("flag")) | st.booleans().map(Literal)
     return st.recursive(
         leaves,
-        lambda inner: st.builds(lambda a: Call("not", (a,)), inner)
-        | st.builds(lambda op, some: Call(op, tuple(some)), st.sampled_from(["and", "or"]), st.lists(inner, min_size=2, max_size=3)),
+        lambda inner: (
+            st.builds(lambda a: Call("not", (a,)), inner)
+            | st.builds(
+                lambda op, some: Call(op, tuple(some)),
+                st.sampled_from(["and", "or"]),
+                st.lists(inner, min_size=2, max_size=3),
+            )
+        ),
         max_leaves=most,
     )

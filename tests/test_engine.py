@@ -90,8 +90,15 @@ def test_any_unit_and_zone_of_time(unit, zone):
 
 def test_nanoseconds_are_floored():
     times = pa.array([-1, 1999, 2000], pa.timestamp("ns", "UTC"))
-    batch = pa.table({"id": ["a", "b", "c"], "source": ["z"] * 3, "time": [NOW] * 3, "x": times, "bag": [[t] for t in times]})
-    engine = tg.Engine([sub("before", "x < TIMESTAMP('1970-01-01T00:00:00Z')"), sub("one", "x = TIMESTAMP('1970-01-01T00:00:00.000001Z')")])
+    batch = pa.table(
+        {"id": ["a", "b", "c"], "source": ["z"] * 3, "time": [NOW] * 3, "x": times, "bag": [[t] for t in times]}
+    )
+    engine = tg.Engine(
+        [
+            sub("before", "x < TIMESTAMP('1970-01-01T00:00:00Z')"),
+            sub("one", "x = TIMESTAMP('1970-01-01T00:00:00.000001Z')"),
+        ]
+    )
     engine.subscribe(sub("bag", "a_equals(bag, (TIMESTAMP('1969-12-31T23:59:59.999999Z')))"))
     found = engine.publish(batch, grouped=True).to_pylist()
     assert {row["publication_id"]: row["subscription_ids"] for row in found} == {"a": ["before", "bag"], "b": ["one"]}
@@ -106,24 +113,33 @@ def test_columns_without_values():
     assert tg.Engine([sub()]).publish(empty).num_rows == 0
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.float32(), pa.float16(), pa.decimal128(25, 2), pa.dictionary(pa.int8(), pa.int64())])
+@pytest.mark.parametrize(
+    "kind",
+    [pa.int8(), pa.uint64(), pa.float32(), pa.float16(), pa.decimal128(25, 2), pa.dictionary(pa.int8(), pa.int64())],
+)
 def test_numbers_of_any_type(kind):
     values = pa.array([50, 30]).cast(kind.value_type if pa.types.is_dictionary(kind) else kind)
     values = values.dictionary_encode() if pa.types.is_dictionary(kind) else values
     assert tg.Engine([sub()]).publish(table(["a", "b"], values)).column("publication_ids").to_pylist() == [["a"]]
 
 
-@pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.large_list(pa.float32()), pa.list_(pa.int16(), 2), pa.list_(pa.float16())])
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int64()), pa.large_list(pa.float32()), pa.list_(pa.int16(), 2), pa.list_(pa.float16())]
+)
 def test_lists_of_any_type(kind):
     bags = pa.array([[9, 9], [1, 2], None, [2, 1]]).cast(kind)[1:]
     batch = table(["a", "b", "c"], [1, 2, 3]).append_column("bag", bags)
-    found = tg.Engine([sub(where="a_equals(bag, (1, 2))"), sub("n", "NOT a_contains(bag, (3))")]).publish(batch, grouped=True)
+    found = tg.Engine([sub(where="a_equals(bag, (1, 2))"), sub("n", "NOT a_contains(bag, (3))")]).publish(
+        batch, grouped=True
+    )
     assert found.column("publication_id").to_pylist() == ["a", "c"]
     assert found.column("subscription_ids").to_pylist() == [["s1", "n"], ["s1", "n"]]
 
 
 def test_a_subscription_sees_its_time_of_activity():
-    engine = tg.Engine([sub("s", "TRUE", active_from=NOW, active_until=NOW + timedelta(hours=1)), sub("f", "TRUE", active_from=NOW)])
+    engine = tg.Engine(
+        [sub("s", "TRUE", active_from=NOW, active_until=NOW + timedelta(hours=1)), sub("f", "TRUE", active_from=NOW)]
+    )
     times = [NOW - timedelta(microseconds=1), NOW, NOW + timedelta(minutes=59), NOW + timedelta(hours=1)]
     found = engine.publish([pub(f"p{i}", time) for i, time in enumerate(times)])
     assert [n.publications[0] for n in found if n.subscription == "s"] == ["p1", "p2"]
@@ -133,7 +149,12 @@ def test_a_subscription_sees_its_time_of_activity():
 def test_the_two_parts_of_an_event_share_an_id():
     parts = [tg.Publication("e", "z", NOW, phase=phase, start=NOW) for phase in ("START", "END")]
     assert len(tg.Engine([sub(where="phase = 'START'")]).publish(parts)) == 1
-    assert tg.Engine([sub(where="TRUE")]).publish(pa.table({"id": ["e", "e"], "source": ["z", "z"], "time": [NOW, NOW], "phase": ["START", "END"]})).num_rows == 2
+    assert (
+        tg.Engine([sub(where="TRUE")])
+        .publish(pa.table({"id": ["e", "e"], "source": ["z", "z"], "time": [NOW, NOW], "phase": ["START", "END"]}))
+        .num_rows
+        == 2
+    )
 
 
 def test_the_subscriptions_can_be_looked_at():

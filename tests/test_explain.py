@@ -86,5 +86,3 @@ def test_it_agrees_with_the_engine(node, batch):
             assert all(publication.value(name) == value for name, value in part.values.items())
             if part.text in ("AND", "OR"):
                 assert part.held is (all if part.text == "AND" else any)(p.held for p in part.parts)
-
-

@@ -316,7 +316,12 @@ def made(where=WHERE):
 
 def published(engine):
     when = datetime(2026, 11, 15, 8, tzinfo=UTC)
-    attributes = [{"x": 4, "y": 5, "t": "abcd", "bag": [1, 2, 2]}, {"x": 9, "y": 1, "t": "äb"}, {"bag": [when]}, {"t": "ÄÄC"}]
+    attributes = [
+        {"x": 4, "y": 5, "t": "abcd", "bag": [1, 2, 2]},
+        {"x": 9, "y": 1, "t": "äb"},
+        {"bag": [when]},
+        {"t": "ÄÄC"},
+    ]
     batch = [tg.Publication(f"p{i}", "z", when, a, location=(7, 45)) for i, a in enumerate(attributes)]
     return engine.publish(batch)
 
@@ -369,7 +374,13 @@ def test_an_engine_whose_subscriptions_all_ended_can_be_saved(tmp_path):
 
 def test_a_target_that_holds_something_else_is_left_alone(tmp_path):
     (tmp_path / "letter.txt").write_text("dear ann")
-    for target in (tmp_path, tmp_path / "letter.txt", tmp_path / "letter.txt" / "below", tmp_path / ("n" * 300), tmp_path / "a\0b"):
+    for target in (
+        tmp_path,
+        tmp_path / "letter.txt",
+        tmp_path / "letter.txt" / "below",
+        tmp_path / ("n" * 300),
+        tmp_path / "a\0b",
+    ):
         with pytest.raises(tg.SnapshotError, match=r"^expected .*; got ") as caught:
             made().save(target)
         assert isinstance(caught.value, OSError)

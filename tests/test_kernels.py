@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from math import inf, isnan, nan
 
 import numpy as np
@@ -17,9 +18,9 @@ from tidegate.kernels.order import order
 words = st.integers(0, 2**64 - 1)
 lines = st.lists(words | st.just(0) | st.just(2**64 - 1), min_size=LINE, max_size=LINE)
 points = st.integers(-3, 12).map(float) | st.sampled_from([0.5, -inf, inf, 1e300])
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.sampled_from(["", "a", "ab", "a\0", "\ud7ff", "\ue000", "😀"])
-
-
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.sampled_from(
+    ["", "a", "ab", "a\0", "\ud7ff", "\ue000", "😀"]
+)
 
 
 def _bit_operations(word, line, table, first, second):
@@ -107,7 +108,10 @@ def test_code_ranges_and_signatures(axes, data):
     for c, some in enumerate(cuts):
         admits = [
             frozenset(
-                i for i in range(len(start) - 1) for k in range(start[i], start[i + 1]) if column[k] == c and first[k] <= q < last[k]
+                i
+                for i in range(len(start) - 1)
+                for k in range(start[i], start[i + 1])
+                if column[k] == c and first[k] <= q < last[k]
             )
             for q in range(len(some) + 1)
         ]
@@ -120,16 +124,18 @@ def test_canonical_and_identity(data):
     start, column, low, high = data.draw(clauses(3))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     count = len(start) - 1
-    opens = [data.draw(st.lists(st.integers(0, 2), max_size=2)) for _ in range(count)] if data.draw(st.booleans()) else []
+    opens = (
+        [data.draw(st.lists(st.integers(0, 2), max_size=2)) for _ in range(count)] if data.draw(st.booleans()) else []
+    )
     open_start = np.concatenate([[0], np.cumsum([len(o) for o in opens])]).astype(np.int64)
     open_predicate = np.array([p for o in opens for p in o], np.int32)
     for i in range(count):  # shuffle within clauses: canonical undoes it
         here = np.arange(start[i], start[i + 1])
         mixed = rng.permutation(here)
         column[here], low[here], high[here] = column[mixed], low[mixed], high[mixed]
-    before = [sorted(zip(column[a:b], low[a:b], high[a:b], strict=True)) for a, b in zip(start[:-1], start[1:], strict=True)]
+    before = [sorted(zip(column[a:b], low[a:b], high[a:b], strict=True)) for a, b in itertools.pairwise(start)]
     encode.canonical(start, column, low, high)
-    after = [list(zip(column[a:b], low[a:b], high[a:b], strict=True)) for a, b in zip(start[:-1], start[1:], strict=True)]
+    after = [list(zip(column[a:b], low[a:b], high[a:b], strict=True)) for a, b in itertools.pairwise(start)]
     assert after == before
     ids = [tuple(row) for row in encode.identity(start, column, low, high, open_start, open_predicate).tolist()]
     whole = list(zip(map(tuple, after), map(tuple, opens), strict=True)) if opens else [tuple(a) for a in after]
@@ -151,7 +157,7 @@ def test_text_buffers_of_a_slice(whole, a, b):
     for kind in (pa.string(), pa.large_string()):
         part = pa.array(whole, kind)[min(a, b) : max(a, b)]
         offsets, letters, valid = text_buffers(part)
-        found = [letters[i:j].tobytes().decode() for i, j in zip(offsets[:-1], offsets[1:], strict=True)]
+        found = [letters[i:j].tobytes().decode() for i, j in itertools.pairwise(offsets)]
         assert found == part.to_pylist()
         assert valid.all()
 
@@ -204,7 +210,13 @@ def test_owners_of_hits(found, dead, once):
     start, result = gather.owners_of_hits(publications, runs, hits, owner_start, owner, marks, stamps)
     for p in range(publications):
         wanted = [
-            who for run in runs if run[0] == p for hit in hits[run[1] : run[2]] if hit >= 0 for who in owners[hit] if who not in dead
+            who
+            for run in runs
+            if run[0] == p
+            for hit in hits[run[1] : run[2]]
+            if hit >= 0
+            for who in owners[hit]
+            if who not in dead
         ]
         assert result[start[p] : start[p + 1]].tolist() == (list(dict.fromkeys(wanted)) if once else wanted)
 
@@ -214,7 +226,9 @@ def test_rows_of_runs(found):
     publications, runs, hits, _ = found
     start, result = gather.rows_of_runs(publications, runs, hits)
     for p in range(publications):
-        assert result[start[p] : start[p + 1]].tolist() == [hit for run in runs if run[0] == p for hit in hits[run[1] : run[2]]]
+        assert result[start[p] : start[p + 1]].tolist() == [
+            hit for run in runs if run[0] == p for hit in hits[run[1] : run[2]]
+        ]
 
 
 @given(found=found(), data=st.data())
@@ -239,10 +253,15 @@ def test_join_rows(one, two):
         return start, np.array([x for row in rows for x in row], np.int32)
 
     start, joined = gather.join_rows(*ragged(one), *ragged(two))
-    assert [joined[a:b].tolist() for a, b in zip(start[:-1], start[1:], strict=True)] == [a + b for a, b in zip(one, two, strict=True)]
+    assert [joined[a:b].tolist() for a, b in itertools.pairwise(start)] == [
+        a + b for a, b in zip(one, two, strict=True)
+    ]
 
 
-@given(subscriptions=st.lists(texts, min_size=1, max_size=4, unique=True), publications=st.lists(texts, min_size=1, max_size=4, unique=True))
+@given(
+    subscriptions=st.lists(texts, min_size=1, max_size=4, unique=True),
+    publications=st.lists(texts, min_size=1, max_size=4, unique=True),
+)
 def test_notification_ids_tell_content_apart(subscriptions, publications):
     s = gather.text_hashes(*text_buffers(pa.array(subscriptions, pa.large_string()))[:2])
     p = gather.text_hashes(*text_buffers(pa.array(publications, pa.large_string()))[:2])

@@ -25,7 +25,7 @@ def ops(request):
     """The operators of one family."""
     missing = [op for op in FAMILIES[request.param] if op not in CONDITIONS]
     if missing:
-        pytest.fail(f"family {request.param} has no strategy for {', '.join(missing)}: add it to CONDITIONS in tests/strategies.py")
+        pytest.fail(f"family {request.param} has no strategy for {', '.join(missing)}: see tests/strategies.py")
     return FAMILIES[request.param]
 
 

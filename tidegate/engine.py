@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -31,7 +32,7 @@ __all__ = ["Engine"]
 
 
 class Engine:
-    """Standing subscriptions, matched with publications as they come.
+    """Standing subscriptions, matched with publications as they come. Threads may share an engine.
 
     >>> engine = Engine()
     >>> engine.subscribe(Subscription(id="s1", subscriber="ann", where="no2 > 40"))
@@ -42,6 +43,7 @@ class Engine:
     def __init__(self, subscriptions: Iterable[Subscription] = (), *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._limits = limits
         self._index, self._catalogue = Index(), Catalogue()
+        self._changing = threading.Lock()
         self._now: datetime | None = None
         with _without_garbage_collection():
             for subscription in subscriptions:
@@ -56,19 +58,21 @@ class Engine:
             raise SubscriptionError("a Subscription", shown(subscription))
         try:
             filter = compiled(subscription, self._limits)
-            number = self._catalogue.add(subscription)
-            try:
-                self._index.add(number, filter)
-            except TidegateError:
-                self._catalogue.remove(subscription.id)
-                raise
+            with self._changing:
+                number = self._catalogue.add(subscription)
+                try:
+                    self._index.add(number, filter)
+                except TidegateError:
+                    self._catalogue.remove(subscription.id)
+                    raise
         except TidegateError as error:
             error.at = f"{error.at} of subscription {shown(subscription.id)}" if error.at else shown(subscription.id)
             raise
 
     def unsubscribe(self, id: str) -> None:
         """End a subscription."""
-        self._index.remove(self._catalogue.remove(id))
+        with self._changing:
+            self._index.remove(self._catalogue.remove(id))
 
     def __len__(self) -> int:
         return len(self._catalogue)

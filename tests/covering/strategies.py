@@ -92,9 +92,9 @@ _places = st.builds("{}(location, {})".format, _spatial, _shapes) | st.builds(
     "S_DWITHIN(location, POINT({} {}), {})".format, _corners, st.integers(0, 3), _metres
 )
 _bags = st.builds("{}(b, {}{})".format, _relations, _members, _subs)
-_likes = st.builds(
-    "{} LIKE '{}'".format, st.sampled_from(["x", "x", "CASEI(x)"]), _patterns
-) | st.builds("CASEI(x) {} '{}'".format, _ops, st.sampled_from(["a", "ab", "B"]))
+_likes = st.builds("{} LIKE '{}'".format, st.sampled_from(["x", "x", "CASEI(x)"]), _patterns) | st.builds(
+    "CASEI(x) {} '{}'".format, _ops, st.sampled_from(["a", "ab", "B"])
+)
 _several = st.builds("{} {} {}".format, st.sampled_from(["x", "x + y"]), _ops, st.sampled_from(["y", "2", "3"]))
 _PHASES = ["phase = 'START'", "phase <> 'START'", "phase IN ('END', 'INSTANT')"]
 _fields = st.sampled_from([*_PHASES, "source IS NOT NULL", "id IS NULL", "id = 'p'"]) | st.builds(

@@ -96,7 +96,7 @@ def test_truth_is_not_one():
 def test_numbers():
     values = [parse(text).value for text in ("40", "40.0", "9007199254740993", "10000000000000000000000", "007", "-0")]
     assert values == [40, 40.0, 9007199254740992.0, 10**22, 7, 0]
-    assert [type(value) for value in values] == [int, float, float, int, int, int]
+    assert [type(value) for value in values] == [int, float, float, float, int, int]
 
 
 def test_a_sign_folds_into_numbers_only():

@@ -5,6 +5,7 @@ Those that came with a snapshot stay in its memory-mapped Arrow table; those add
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SubscriptionError, UnknownSubscription, shown
 from tidegate.language import from_json, to_json
+from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Subscription
 
 __all__ = ["SCHEMA", "Catalogue"]
@@ -41,6 +43,7 @@ class Catalogue:
         self._numbers: dict[str, int] | None = None
         self._removed = 0
         self._texts: dict[str, list[pa.Array]] = {}
+        self._reading = threading.Lock()
 
     def __len__(self) -> int:
         return self.numbers_given - self._removed
@@ -111,15 +114,17 @@ class Catalogue:
 
     def _chunked(self, name: str) -> list[pa.Array]:
         """All texts of one field in a few arrays, the largest first; what was added since the last time is one more."""
-        chunks = self._texts.setdefault(name, [pa.concat_arrays(self._table.column(name).chunks or [_NO_TEXTS])])
-        known = sum(len(chunk) for chunk in chunks)
-        if known < self.numbers_given:
-            place = SCHEMA.get_field_index(name)
-            new = [row[place] for row in self._added[known - self._table.num_rows :]]
-            chunks.append(pa.array(new, pa.large_string()))
-            while len(chunks) > 1 and len(chunks[-2]) <= 2 * len(chunks[-1]):
-                chunks[-2:] = [pa.concat_arrays(chunks[-2:])]
-        return chunks
+        with self._reading:
+            chunks = self._texts.get(name) or [pa.concat_arrays(self._table.column(name).chunks or [_NO_TEXTS])]
+            known = sum(len(chunk) for chunk in chunks)
+            if known < self.numbers_given:
+                place = SCHEMA.get_field_index(name)
+                new = [row[place] for row in self._added[known - self._table.num_rows :]]
+                chunks = [*chunks, pa.array(new, pa.large_string())]
+                while len(chunks) > 1 and len(chunks[-2]) <= 2 * len(chunks[-1]):
+                    chunks[-2:] = [pa.concat_arrays(chunks[-2:])]
+            self._texts[name] = chunks
+            return chunks
 
     def table(self, numbers: NDArray[np.int64]) -> pa.Table:
         """Some subscriptions as a table, to be saved."""
@@ -139,7 +144,7 @@ def _stored(where: str | dict[str, Any] | bool) -> str | bytes:
     try:
         return orjson.dumps(where, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # numbers that JSON has and orjson has not: as the language reads them
-        return orjson.dumps(to_json(from_json(where)))
+        return orjson.dumps(to_json(from_json(where, NO_LIMITS)))
 
 
 def _is_json(where: str) -> bool:

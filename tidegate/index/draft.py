@@ -7,7 +7,7 @@ them once all are known.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Collection
 from math import inf
 
 import numpy as np
@@ -23,7 +23,8 @@ from tidegate.predicates.ranges import TOP, Ranges, intersect
 
 __all__ = ["Draft", "stored"]
 
-_MOST_COLUMNS = 65_535
+#: Distinct attributes and readings of them in an index; the kernels number them with 16 bits.
+MOST_COLUMNS = 65_535
 
 
 def stored(predicate: Predicate) -> bytes:
@@ -35,7 +36,9 @@ def stored(predicate: Predicate) -> bytes:
 class Draft:
     """Clauses and their owners; owners are the numbers the index gave to subscriptions."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: set[Column] | None = None) -> None:
+        self.known = set() if known is None else known
+        """The columns of the whole index, of which there may be only so many."""
         self.columns: dict[Column, int] = {}
         self.texts: dict[int, dict[str, float]] = {}
         self.start = array("q", [0])
@@ -52,17 +55,20 @@ class Draft:
 
     def add(self, owner: int, filter: Filter) -> None:
         """Take the clauses of a subscription's filter. A clause that nothing can satisfy is left out."""
-        for clause in filter.clauses:
-            hull, opened = self._hull(clause)
+        hulls = [self._hull(clause) for clause in filter.clauses]
+        new = {column for hull, _ in hulls for column, _ in hull if column not in self.columns}
+        if new:  # first, because this may be refused, and then nothing may have changed
+            self._number(new)
+        for hull, opened in hulls:
             if all(ranges for _, ranges in hull):
                 for column, ranges in hull:
-                    self._append(column, ranges)
+                    self._append(self.columns[column], ranges)
                 self.start.append(len(self.column))
                 self.open_predicate.extend(opened)
                 self.open_start.append(len(self.open_predicate))
                 self.owner.append(owner)
 
-    def _hull(self, clause: Clause) -> tuple[Iterable[tuple[Column, Ranges]], list[int]]:
+    def _hull(self, clause: Clause) -> tuple[Collection[tuple[Column, Ranges]], list[int]]:
         """The ranges of a clause, one set per column, and the predicates they do not decide."""
         for predicate in clause:
             if type(predicate) is not Within:
@@ -84,10 +90,7 @@ class Draft:
                 opened.append(self.predicates.setdefault(stored(predicate), len(self.predicates)))
         return hull.items(), opened
 
-    def _append(self, at: Column, ranges: Ranges) -> None:
-        number = self.columns.get(at)
-        if number is None:
-            number = self._number(at)
+    def _append(self, number: int, ranges: Ranges) -> None:
         if number in self.texts:
             ranges = self._numbered(self.texts[number], ranges)
         for low, high in ranges:
@@ -106,14 +109,14 @@ class Draft:
             for low, high in ranges
         )
 
-    def _number(self, at: Column) -> int:
-        number = len(self.columns)
-        if number >= _MOST_COLUMNS:
-            raise LimitError(f"at most {_MOST_COLUMNS} columns in an index", "one more")
-        self.columns[at] = number
-        if at.how.is_text:
-            self.texts[number] = {}
-        return number
+    def _number(self, new: set[Column]) -> None:
+        if len(self.known | new) > MOST_COLUMNS:
+            raise LimitError(f"at most {MOST_COLUMNS} columns in an index", "more")
+        self.known |= new
+        for column in sorted(new, key=repr):
+            self.columns[column] = number = len(self.columns)
+            if column.how.is_text:
+                self.texts[number] = {}
 
     def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.float64], NDArray[np.float64]]:
         """Start, column, low and high as numpy arrays (copies; the draft may go on growing)."""

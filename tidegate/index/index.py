@@ -41,7 +41,8 @@ class Index:
 
     def __init__(self, segments: Sequence[Segment] = (), owners: int = 0) -> None:
         self._segments: tuple[Segment, ...] = tuple(segments)
-        self._draft = Draft()
+        self._columns = {column for segment in segments for column in segment.columns}
+        self._draft = Draft(self._columns)
         self._dead = np.zeros(max(1024, owners), np.uint8)
         self._some_dead = False
         self._writing = threading.RLock()
@@ -84,7 +85,7 @@ class Index:
             if len(self._draft):
                 # in this order: whoever still sees the draft waits here for its segment
                 self._segments = (*self._segments, Segment.build(self._draft))
-                self._draft = Draft()
+                self._draft = Draft(self._columns)
                 if merge:
                     self._merge_small()
 

@@ -26,6 +26,7 @@ from tidegate.kernels.gather import open_hits, owners_of_hits, rows_of_runs
 from tidegate.kernels.order import order
 from tidegate.kernels.select import admit_blocks, select
 from tidegate.language import from_json
+from tidegate.language.limits import NO_LIMITS
 from tidegate.language.tree import Call
 from tidegate.predicates.column import Column, Many
 from tidegate.predicates.family import FUNCTIONS
@@ -64,7 +65,7 @@ class Texts:
 @lru_cache(maxsize=65_536)
 def _predicate(stored: bytes) -> Predicate:
     """A stored predicate, compiled again on first use."""
-    call = from_json(orjson.loads(stored[1:]))
+    call = from_json(orjson.loads(stored[1:]), NO_LIMITS)
     assert isinstance(call, Call)
     ((predicate,),) = FUNCTIONS[call.op].compile(call, stored[:1] == b"-")
     return predicate

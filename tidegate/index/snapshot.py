@@ -22,6 +22,7 @@ from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.index import Index
 from tidegate.index.segment import ARRAYS, AXES, Segment, Texts
 from tidegate.language import from_json, to_json
+from tidegate.language.limits import NO_LIMITS
 from tidegate.predicates.column import READINGS, Column
 
 __all__ = ["FORMAT", "load", "save"]
@@ -132,4 +133,4 @@ def load(directory: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
 
 def _column(reading: str, operand: Any) -> Column:
     READINGS[reading]  # an unknown reading is a KeyError here, not later
-    return Column(reading, operand if isinstance(operand, str) else from_json(operand))
+    return Column(reading, operand if isinstance(operand, str) else from_json(operand, NO_LIMITS))

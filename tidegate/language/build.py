@@ -35,14 +35,13 @@ class Lone:
 
 
 def exact(whole: int) -> int | float:
-    """The integer itself if a double holds it exactly, else the nearest double, which may be infinite."""
+    """The integer itself up to 2^53, where doubles have every one; else the nearest double, which may be infinite."""
     if -9_007_199_254_740_992 <= whole <= 9_007_199_254_740_992:
         return whole
     try:
-        nearest = float(whole)
+        return float(whole)
     except OverflowError:
         return inf
-    return whole if nearest == whole else nearest
 
 
 class Builder:

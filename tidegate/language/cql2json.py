@@ -192,7 +192,7 @@ class _Reader:
 
 
 def _number(value: Json, holder: list[Any]) -> int | float:
-    """The number, an integer only if a double holds it; what is no finite number is refused."""
+    """The number, an integer only up to 2^53; what is no finite number is refused."""
     number: int | float
     if isinstance(value, int) and not isinstance(value, bool):
         number = exact(int(value))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, fields
 
-__all__ = ["DEFAULT_LIMITS", "Limits"]
+__all__ = ["DEFAULT_LIMITS", "NO_LIMITS", "Limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +25,5 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+#: For expressions that were checked before: what the program wrote itself.
+NO_LIMITS = Limits(*[sys.maxsize] * len(fields(Limits)))

@@ -190,12 +190,12 @@ class Bag(Predicate):
         least, top = ("", TOP) if kind == "text" else (-inf, inf)
         lowest, highest = min(points), max(points)
         if self.sub == "=":
-            ranges = union(tuple((p, _after(p)) for p in points))
+            ranges: Ranges = tuple((p, _after(p)) for p in points)
         elif self.sub[0] == "<":
             ranges = ((least, _after(highest) if self.sub == "<=" else highest),)
         else:
             ranges = ((lowest if self.sub == ">=" else _after(lowest), top),)
-        return column("numbers" if kind == "number" else "texts", self.attribute), ranges
+        return column("numbers" if kind == "number" else "texts", self.attribute), union(ranges)
 
     def _one_member(self) -> tuple[Any, Ranges] | None:
         """A member that must occur: the longest text, or the largest number."""
