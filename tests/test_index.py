@@ -200,10 +200,10 @@ def test_equal_clauses_are_stored_once():
     index = indexed(filters)
     batch = Points(x=np.array([0.5, 1.5]), y=np.array([0.5, 0.5]))
     assert rows(index.match(batch)) == brute(filters, batch)
-    assert index.segments[0].clauses == 2
+    assert len(index.segments[0].clauses) == 2
     swapped = Filter(((Within(Y, ((0.0, 1.0),)), Within(X, ((0.0, 9.0),))),))
     index.add(100, swapped)
-    assert index.compact().clauses == 2
+    assert len(index.compact().clauses) == 2
 
 
 def test_an_owner_of_several_clauses_is_listed_once():
@@ -229,7 +229,7 @@ def test_owners_that_come_and_go(buckets, seed):
     assert rows(index.match(batch)) == brute(alive, batch)
     index.compact()
     assert len(index.segments) == 1
-    assert set(index.segments[0].owner.tolist()) <= alive.keys()
+    assert set(index.segments[0].clauses.owner.tolist()) <= alive.keys()
     assert rows(index.match(batch)) == brute(alive, batch)
 
 

@@ -41,7 +41,7 @@ class Index:
 
     def __init__(self, segments: Sequence[Segment] = (), owners: int = 0) -> None:
         self._segments: tuple[Segment, ...] = tuple(segments)
-        self._columns = {column for segment in segments for column in segment.columns}
+        self._columns = {column for segment in segments for column in segment.clauses.columns}
         self._draft = Draft(self._columns)
         self._dead = np.zeros(max(1024, owners), np.uint8)
         self._some_dead = False
@@ -94,9 +94,9 @@ class Index:
         while True:
             segments = self._segments
             taken = self._being_merged if self._merging is not None and not self._merging.done() else 0
-            if len(segments) - taken < 2 or segments[-2].clauses > _RATIO * segments[-1].clauses:
+            if len(segments) - taken < 2 or len(segments[-2].clauses) > _RATIO * len(segments[-1].clauses):
                 return
-            if segments[-2].clauses + segments[-1].clauses > _ASIDE:
+            if len(segments[-2].clauses) + len(segments[-1].clauses) > _ASIDE:
                 if not taken:
                     self._merge_aside(segments)
                 return
@@ -105,10 +105,10 @@ class Index:
     def _merge_aside(self, segments: tuple[Segment, ...]) -> None:
         """Merge the tail of similar segments in a thread, and swap the result for them when it is done."""
         n = len(segments) - 2
-        total = segments[-1].clauses + segments[-2].clauses
-        while n > 0 and segments[n - 1].clauses <= _RATIO * total:
+        total = len(segments[-1].clauses) + len(segments[-2].clauses)
+        while n > 0 and len(segments[n - 1].clauses) <= _RATIO * total:
             n -= 1
-            total += segments[n].clauses
+            total += len(segments[n].clauses)
         if self._aside is None:
             self._aside = ThreadPoolExecutor(1, thread_name_prefix="tidegate-fold")
         self._being_merged = len(segments)
@@ -136,7 +136,7 @@ class Index:
                 self._take_draft(merge=False)
                 if not self._segments:
                     self._segments = (Segment.build(Draft()),)
-                elif len(self._segments) > 1 or self._dead[self._segments[0].owner].any():
+                elif len(self._segments) > 1 or self._dead[self._segments[0].clauses.owner].any():
                     self._segments = (Segment.merge(self._segments, self._dead),)
                 return self._segments[0]
 

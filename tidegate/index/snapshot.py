@@ -19,8 +19,9 @@ import pyarrow as pa
 from tidegate.errors import SnapshotError, shown
 from tidegate.index.axes import Axes
 from tidegate.index.catalogue import SCHEMA, Catalogue
+from tidegate.index.clauses import CLAUSE_ARRAYS, Clauses, Texts
 from tidegate.index.index import Index
-from tidegate.index.segment import ARRAYS, AXES, Segment, Texts
+from tidegate.index.segment import AXES_ARRAYS, TABLE_ARRAYS, Segment
 from tidegate.language import from_json, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.predicates.column import READINGS, Column
@@ -63,26 +64,28 @@ def save(index: Index, catalogue: Catalogue, directory: str | os.PathLike[str]) 
 def _write(index: Index, catalogue: Catalogue, directory: Path) -> None:
     numbers = np.array(sorted(catalogue.numbers.values()), np.int64)
     segment = index.compact()
+    clauses = segment.clauses
     new_number = np.full(catalogue.numbers_given, -1, np.int32)
     new_number[numbers] = np.arange(len(numbers))
-    arrays: dict[str, Any] = {name: getattr(segment, name) for name in ARRAYS}
-    arrays["owner"] = new_number[segment.owner]
-    arrays |= {f"axes-{name}": getattr(segment.axes, name) for name in AXES}
-    for c, texts in segment.texts.items():
+    arrays: dict[str, Any] = {name: getattr(clauses, name) for name in CLAUSE_ARRAYS}
+    arrays["owner"] = new_number[clauses.owner]
+    arrays |= {name: getattr(segment, name) for name in TABLE_ARRAYS}
+    arrays |= {f"axes-{name}": getattr(segment.axes, name) for name in AXES_ARRAYS}
+    for c, texts in clauses.texts.items():
         arrays |= {f"text-{c}-offsets": texts.offsets, f"text-{c}-letters": texts.letters}
     for name, array in arrays.items():
         np.save(directory / f"{name}.npy", array)
     _write_arrow(directory / "subscriptions.arrow", catalogue.table(numbers))
-    predicates = pa.table({"predicate": pa.array([bytes(p) for p in segment.predicates], pa.large_binary())})
+    predicates = pa.table({"predicate": pa.array([bytes(p) for p in clauses.predicates], pa.large_binary())})
     _write_arrow(directory / "predicates.arrow", predicates)
     facts = {
         "format": FORMAT,
         "subscriptions": len(numbers),
-        "clauses": segment.clauses,
+        "clauses": len(clauses),
         "repeats": segment.repeats,
-        "texts": sorted(segment.texts),
+        "texts": sorted(clauses.texts),
         "columns": [
-            [at.reading, at.operand if isinstance(at.operand, str) else to_json(at.operand)] for at in segment.columns
+            [at.reading, at.operand if isinstance(at.operand, str) else to_json(at.operand)] for at in clauses.columns
         ],
         "bytes": {name: int(array.nbytes) for name, array in arrays.items()},
     }
@@ -111,15 +114,15 @@ def load(directory: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
                 raise SnapshotError(f"{size} bytes of {name}", f"{arrays[name].nbytes}", str(source))
         subscriptions = _read_arrow(source / "subscriptions.arrow")
         predicates = _read_arrow(source / "predicates.arrow").column("predicate")
-        columns = tuple(_column(reading, operand) for reading, operand in facts["columns"])
-        segment = Segment(
-            columns=columns,
+        clauses = Clauses(
+            columns=tuple(_column(reading, operand) for reading, operand in facts["columns"]),
             texts={c: Texts(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},
-            axes=Axes(**{name: arrays[f"axes-{name}"] for name in AXES}),
             predicates=predicates.to_pylist(),
-            repeats=facts["repeats"],
-            **{name: arrays[name] for name in ARRAYS},
+            **{name: arrays[name] for name in CLAUSE_ARRAYS},
         )
+        axes = Axes(**{name: arrays[f"axes-{name}"] for name in AXES_ARRAYS})
+        tables = {name: arrays[name] for name in TABLE_ARRAYS}
+        segment = Segment(clauses=clauses, axes=axes, repeats=facts["repeats"], **tables)
         if subscriptions.schema != SCHEMA or subscriptions.num_rows != facts["subscriptions"]:
             raise SnapshotError(f"{facts['subscriptions']} subscriptions", f"{subscriptions.num_rows}", str(source))
     except (OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:

@@ -1,0 +1,223 @@
+"""Clauses as flat arrays: what they ask, and who owns them. The truth a segment's tables are derived from.
+
+Clauses are numbered; clause i has the ranges start[i] … start[i + 1], each a column and bounds low ≤ point < high;
+several ranges of one column are alternatives. Text bounds are ranks among the sorted constants of their column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.index.batch import text_buffers
+from tidegate.index.draft import Draft
+from tidegate.kernels.encode import canonical, identity
+from tidegate.predicates.column import Column
+
+__all__ = ["CLAUSE_ARRAYS", "Clauses", "Texts", "picked", "starts"]
+
+#: The arrays that are saved as they are.
+CLAUSE_ARRAYS = ("start", "column", "low", "high", "owner_start", "owner", "open_start", "open_predicate")
+
+
+def starts(sizes: NDArray[Any]) -> NDArray[np.int64]:
+    """Where each row of a ragged array begins, and the end of the last."""
+    start = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=start[1:])
+    return start
+
+
+def picked(start: NDArray[np.int64], rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Some rows of a ragged array, in that order: their own starts, and the flat positions to take."""
+    sizes = start[rows + 1] - start[rows]
+    begins = starts(sizes)
+    return begins, np.arange(begins[-1]) + np.repeat(start[rows] - begins[:-1], sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The sorted constants of a text column, as UTF-8."""
+
+    offsets: NDArray[np.int64]
+    letters: NDArray[np.uint8]
+
+    @staticmethod
+    def of(constants: Sequence[str]) -> Texts:
+        offsets, letters, _ = text_buffers(pa.array(constants, pa.large_string()))
+        return Texts(np.array(offsets), np.array(letters))
+
+    def strings(self) -> list[str]:
+        whole = self.letters.tobytes()
+        return [whole[a:b].decode() for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """Some clauses. Those that nobody owns are not here, and no two are equal."""
+
+    columns: tuple[Column, ...]
+    texts: dict[int, Texts]
+    start: NDArray[np.int64]
+    column: NDArray[np.uint16]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    owner_start: NDArray[np.int64]
+    """Owners of clause i: owner[owner_start[i]] … owner[owner_start[i + 1]]."""
+    owner: NDArray[np.int32]
+    open_start: NDArray[np.int64]
+    """The same for predicates that the ranges do not decide; a single zero where there are none at all."""
+    open_predicate: NDArray[np.int32]
+    predicates: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def any_open(self) -> bool:
+        """Whether some clause has predicates that its ranges do not decide."""
+        return len(self.open_start) > 1
+
+    @property
+    def nbytes(self) -> int:
+        texts = sum(t.offsets.nbytes + t.letters.nbytes for t in self.texts.values())
+        arrays = sum(getattr(self, name).nbytes for name in CLAUSE_ARRAYS)
+        return int(arrays + texts + sum(map(len, self.predicates)))
+
+    @staticmethod
+    def drafted(draft: Draft) -> Clauses:
+        """The clauses of a draft, texts ranked."""
+        start, column, low, high = draft.arrays()
+        texts: dict[int, Texts] = {}
+        for c, numbers in draft.texts.items():
+            constants = sorted(numbers)
+            texts[c] = Texts.of(constants)
+            rank = np.empty(len(constants))
+            rank[[int(numbers[text]) for text in constants]] = np.arange(1, len(constants) + 1)
+            _renumber(c, column, low, high, rank)
+        owner = np.array(draft.owner, np.int32)
+        opened = np.array(draft.open_predicate, np.int32)
+        open_start = np.array(draft.open_start, np.int64) if len(opened) else np.zeros(1, np.int64)
+        one_each = np.arange(len(owner) + 1)
+        return Clauses(
+            tuple(draft.columns),
+            texts,
+            start,
+            column,
+            low,
+            high,
+            one_each,
+            owner,
+            open_start,
+            opened,
+            list(draft.predicates),
+        ).distinct()
+
+    @staticmethod
+    def joined(several: Sequence[Clauses], dead: NDArray[np.uint8]) -> Clauses:
+        """The clauses of several, without the dead among their owners and what only those owned."""
+        columns: dict[Column, int] = {}
+        predicates: dict[bytes, int] = {}
+        constants: dict[int, set[str]] = {}
+        for clauses in several:
+            for c, at in enumerate(clauses.columns):
+                number = columns.setdefault(at, len(columns))
+                if c in clauses.texts:
+                    constants.setdefault(number, set()).update(clauses.texts[c].strings())
+            for predicate in clauses.predicates:
+                predicates.setdefault(predicate, len(predicates))
+        ranks = {c: {text: float(i + 1) for i, text in enumerate(sorted(found))} for c, found in constants.items()}
+        parts = [clauses._renumbered(columns, ranks, predicates, dead) for clauses in several]
+        sizes, column, low, high, owner, open_sizes, opened = (
+            np.concatenate([part[i] for part in parts]) for i in range(7)
+        )
+        open_start = starts(open_sizes) if len(opened) else np.zeros(1, np.int64)
+        texts = {c: Texts.of(list(rank)) for c, rank in ranks.items()}
+        one_each = np.arange(len(owner) + 1)
+        return Clauses(
+            tuple(columns),
+            texts,
+            starts(sizes),
+            column,
+            low,
+            high,
+            one_each,
+            owner,
+            open_start,
+            opened,
+            list(predicates),
+        ).distinct()
+
+    def _renumbered(
+        self,
+        columns: dict[Column, int],
+        ranks: dict[int, dict[str, float]],
+        predicates: dict[bytes, int],
+        dead: NDArray[np.uint8],
+    ) -> tuple[NDArray[Any], ...]:
+        """In the numbers of the joined clauses, and once for each living owner."""
+        kept = dead[self.owner] == 0
+        clause_of_owner = np.repeat(np.arange(len(self)), np.diff(self.owner_start))[kept]
+        low, high = np.array(self.low), np.array(self.high)
+        for c, texts in self.texts.items():
+            rank = ranks[columns[self.columns[c]]]
+            _renumber(c, self.column, low, high, np.array([0.0] + [rank[text] for text in texts.strings()]))
+        number = np.array([columns[at] for at in self.columns] or [0], np.uint16)
+        start, entries = picked(self.start, clause_of_owner)
+        if self.any_open:
+            open_start, opens = picked(self.open_start, clause_of_owner)
+            opened = np.array([predicates[p] for p in self.predicates], np.int32)[self.open_predicate[opens]]
+        else:
+            open_start, opened = np.zeros(len(clause_of_owner) + 1, np.int64), np.empty(0, np.int32)
+        column = number[self.column[entries]]
+        return np.diff(start), column, low[entries], high[entries], self.owner[kept], np.diff(open_start), opened
+
+    def distinct(self) -> Clauses:
+        """Equal clauses once, with the owners of all of them."""
+        canonical(self.start, self.column, self.low, self.high)
+        ids = identity(self.start, self.column, self.low, self.high, self.open_start, self.open_predicate)
+        _, firsts, same = np.unique(
+            ids.view([("one", "u8"), ("two", "u8")]).ravel(), return_index=True, return_inverse=True
+        )
+        if len(firsts) == len(self):
+            return self
+        by_clause = np.lexsort((self.owner, same.ravel()))
+        owner, clause = self.owner[by_clause], same.ravel()[by_clause]
+        again = np.zeros(len(owner), np.bool_)
+        again[1:] = (clause[1:] == clause[:-1]) & (owner[1:] == owner[:-1])
+        owner, clause = owner[~again], clause[~again]
+        once = self.ordered(firsts)[0]
+        owner_start = starts(np.bincount(clause, minlength=len(firsts)))
+        return Clauses(
+            once.columns, once.texts, once.start, once.column, once.low, once.high, owner_start, owner,
+            once.open_start, once.open_predicate, once.predicates,
+        )  # fmt: skip
+
+    def ordered(self, sequence: NDArray[Any]) -> tuple[Clauses, NDArray[np.int64]]:
+        """Some of the clauses, in that order, and where their ranges stood."""
+        start, entries = picked(self.start, sequence)
+        owner_start, owners = picked(self.owner_start, sequence)
+        open_start, open_predicate = self.open_start, self.open_predicate
+        if self.any_open:
+            open_start, opens = picked(open_start, sequence)
+            open_predicate = open_predicate[opens]
+        column, low, high = self.column[entries], self.low[entries], self.high[entries]
+        clauses = Clauses(
+            self.columns, self.texts, start, column, low, high, owner_start, self.owner[owners],
+            open_start, open_predicate, self.predicates,
+        )  # fmt: skip
+        return clauses, entries
+
+
+def _renumber(
+    c: int, column: NDArray[np.uint16], low: NDArray[np.float64], high: NDArray[np.float64], new: NDArray[np.float64]
+) -> None:
+    """Replace the finite bounds of one column, which are numbers of texts, in place."""
+    mine = np.flatnonzero(column == c)
+    for bound in (low, high):
+        known = mine[np.isfinite(bound[mine])]
+        bound[known] = new[bound[known].astype(np.int64)]
