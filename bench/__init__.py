@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-__all__ = ["names", "run"]
+__all__ = ["MODULES", "names", "run"]
 
-_MODULES = {
+#: Where each bench lives.
+MODULES = {
     "boolean-intervals": "bench.boolean_intervals",
     "boolean-equality": "bench.boolean_equality",
     "cupus": "bench.cupus",
@@ -16,10 +17,10 @@ _MODULES = {
 
 def names() -> dict[str, str]:
     """Every bench and its one-sentence summary."""
-    return {name: (import_module(module).__doc__ or "").strip().splitlines()[0] for name, module in _MODULES.items()}
+    return {name: (import_module(module).__doc__ or "").strip().splitlines()[0] for name, module in MODULES.items()}
 
 
 def run(name: str, quick: bool = False) -> None:
     """Run one bench; ``quick`` takes small sizes only, to see that it works."""
-    main: Callable[[bool], None] = import_module(_MODULES[name]).main
+    main: Callable[[bool], None] = import_module(MODULES[name]).main
     main(quick)

@@ -62,8 +62,8 @@ def measure(report: Report, kind: str, work: Workload, n: int) -> None:
     load, engine = _loaded(base)
     publications = table(work.values)
     index = engine._index
-    batch_seconds = rounds(lambda: index.match(ArrowBatch(publications)), 5)
-    engine_seconds = rounds(lambda: engine.publish(publications, grouped=True), 5)
+    batch_seconds = rounds(lambda: index.match(ArrowBatch(publications)), 9)
+    engine_seconds = rounds(lambda: engine.publish(publications, grouped=True), 9)
     singles = [publications.slice(i, 1) for i in range(32)]
     single_seconds = [timed(partial(engine.publish, one, grouped=True))[0] for one in singles]
     scanned = max(4, min(1024, 20_000_000 // n))

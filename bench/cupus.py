@@ -20,11 +20,12 @@ READINGS, PUBLICATIONS = 4_000, 2_048
 SIZES = (1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 DAY = 86_400.0
 
-#: How subscriptions are drawn: the seed's way, and two that pin down the ends.
+#: How subscriptions are drawn: the seed's way, and three that pin down the ends.
 MIXES: dict[str, Any] = {
     "as the seed": {"operators": OPERATORS, "times": 0.1},
     "few match": {"operators": ("=",), "times": 0.0},
     "most match": {"operators": ("<>",), "times": 0.9},
+    "all match": {"operators": ("<>",), "times": 1.0},
 }
 
 COLUMNS = {
@@ -67,8 +68,14 @@ def measure(report: Report, mix: str, n: int) -> None:
     operators = MIXES[mix]["operators"]
     which = rng.integers(0, len(operators), n)
     is_time = rng.random(n) < MIXES[mix]["times"]
-    begins = rng.uniform(0, DAY / 2 if mix != "most match" else DAY / 20, n)
-    ends = begins + (rng.uniform(0, DAY / 4, n) if mix != "most match" else DAY * 0.9)
+    if mix == "all match":
+        begins, ends = rng.uniform(-DAY, 0, n), rng.uniform(DAY, 2 * DAY, n)
+    elif mix == "most match":
+        begins = rng.uniform(0, DAY / 20, n)
+        ends = begins + DAY * 0.9
+    else:
+        begins = rng.uniform(0, DAY / 2, n)
+        ends = begins + rng.uniform(0, DAY / 4, n)
     subscriptions: list[tg.Subscription] = []
     entries: list[tuple[int, int, float, float]] = []
     for i in range(n):

@@ -17,7 +17,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Report", "one_core", "rounds", "say", "timed"]
+__all__ = ["RESULTS", "Report", "median", "one_core", "rounds", "say", "shown", "timed"]
 
 RESULTS = Path(__file__).parent / "results"
 _console = Console(highlight=False, width=None if sys.stdout.isatty() else 220)
@@ -66,7 +66,7 @@ class Report:
         for heading in [*self.columns.values(), "exact"]:
             table.add_column(heading, justify="right")
         for row in self.rows:
-            table.add_row(*(_shown(row.get(key)) for key in self.columns), "yes" if row["exact"] else "NO")
+            table.add_row(*(shown(row.get(key)) for key in self.columns), "yes" if row["exact"] else "NO")
         _console.print(table)
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{self.name}.json"
@@ -80,7 +80,8 @@ def median(seconds: list[float]) -> float:
     return statistics.median(seconds)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A cell of a table."""
     if value is None:
         return "–"
     if isinstance(value, float):

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tidegate as tg
+from bench.page import PAGE, page
 from tidegate.cli.app import app
 from tidegate.cli.publications import publication, table
 from tidegate.errors import CATALOGUE
@@ -167,3 +168,7 @@ def test_links_lead_somewhere():
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text("utf-8")):
             assert (path.parent / target).exists(), (path.name, target)
+
+
+def test_figures_come_from_the_raw_results():
+    assert PAGE.read_text("utf-8") == page(), "run python -m bench.page"

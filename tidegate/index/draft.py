@@ -56,13 +56,15 @@ class Draft:
     def add(self, owner: int, filter: Filter) -> None:
         """Take the clauses of a subscription's filter. A clause that nothing can satisfy is left out."""
         hulls = [self._hull(clause) for clause in filter.clauses]
-        new = {column for hull, _ in hulls for column, _ in hull if column not in self.columns}
-        if new:  # first, because this may be refused, and then nothing may have changed
-            self._number(new)
+        numbers = self.columns
+        for hull, _ in hulls:
+            for column, _ in hull:
+                if column not in numbers:  # all at once, because it may be refused, and then nothing may have changed
+                    self._number({column for hull, _ in hulls for column, _ in hull if column not in numbers})
         for hull, opened in hulls:
             if all(ranges for _, ranges in hull):
                 for column, ranges in hull:
-                    self._append(self.columns[column], ranges)
+                    self._append(numbers[column], ranges)
                 self.start.append(len(self.column))
                 self.open_predicate.extend(opened)
                 self.open_start.append(len(self.open_predicate))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tidegate.index.axes import Axes
 from tidegate.index.batch import Batch, text_buffers
-from tidegate.index.clauses import Clauses, picked, starts
+from tidegate.index.clauses import Clauses, picked
 from tidegate.index.draft import Draft
 from tidegate.kernels.bits import LINE, LINE_BITS
 from tidegate.kernels.encode import encode, encode_lists, text_ranks
@@ -46,7 +46,34 @@ _TILE_BYTES = 1 << 20
 _FIRST_BATCH, _BATCH = 256, 2048
 #: Hits that are collected before they are turned into owners.
 _HITS = 1 << 19
-_NO_STAMPS = np.empty(0, np.int32)
+_NOWHERE = np.empty(0, np.int32)
+
+
+class _Growing:
+    """Owners found so far, at the front of an array that grows. What is written to ``rest`` need not be copied."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._array = np.empty(_HITS, np.int32)
+
+    @property
+    def array(self) -> NDArray[np.int32]:
+        return self._array[: self.length]
+
+    @property
+    def rest(self) -> NDArray[np.int32]:
+        return self._array[self.length :]
+
+    def take(self, owners: NDArray[np.int32], factor: float) -> None:
+        """Append owners; in the end there will be about ``factor`` times as many as then."""
+        length = self.length + len(owners)
+        if length > len(self._array):
+            larger = np.empty(max(2 * len(self._array), int(1.1 * length * factor) + _HITS), np.int32)
+            larger[: self.length] = self.array
+            self._array = larger
+        if owners.ctypes.data != self.rest.ctypes.data:
+            self.rest[: len(owners)] = owners
+        self.length = length
 
 
 @lru_cache(maxsize=65_536)
@@ -129,32 +156,34 @@ class Segment:
 
     def match(self, batch: Batch, dead: NDArray[np.uint8], some_dead: bool) -> Rows:
         """The living owners of the clauses that hold, per publication."""
-        plain = not (some_dead or self.repeats or self.clauses.any_open)  # every hit is a match of all its owners
-        parts: list[Rows] = []
+        clauses = self.clauses
+        plain = not (some_dead or self.repeats or clauses.any_open)  # every hit is a match of all its owners
+        start = np.zeros(batch.length + 1, np.int64)
+        found = _Growing()
         begin, size = 0, _FIRST_BATCH
-        while begin < batch.length or not parts:
+        while begin < batch.length:
             end = min(begin + size, batch.length)
-            runs, hits = self._select(batch, begin, end, plain)
+            runs, hits = self._select(batch, begin, end, plain, found.rest if plain else _NOWHERE)
             if plain:
-                parts.append(rows_of_runs(end - begin, runs, hits))
+                rows, owners = rows_of_runs(end - begin, runs, hits)
             else:
-                if self.clauses.any_open:
+                if clauses.any_open:
                     self._settle(batch, begin, runs, hits)
-                stamps = np.zeros(len(dead), np.int32) if self.repeats else _NO_STAMPS
-                parts.append(
-                    owners_of_hits(end - begin, runs, hits, self.clauses.owner_start, self.clauses.owner, dead, stamps)
-                )
+                stamps = np.zeros(len(dead), np.int32) if self.repeats else _NOWHERE
+                rows, owners = owners_of_hits(end - begin, runs, hits, clauses.owner_start, clauses.owner, dead, stamps)
+            start[begin + 1 : end + 1] = found.length + rows[1:]
+            found.take(owners, batch.length / end)
             size = max(16, min(_BATCH, _HITS * (end - begin) // (2 * len(hits) + 1)))  # so many that hits fit the cache
             begin = end
-        if len(parts) == 1:
-            return parts[0]
-        sizes = np.concatenate([np.diff(start) for start, _ in parts])
-        return starts(sizes), np.concatenate([owners for _, owners in parts])
+        return start, found.array
 
     def _select(
-        self, batch: Batch, begin: int, end: int, as_owners: bool
+        self, batch: Batch, begin: int, end: int, as_owners: bool, target: NDArray[np.int32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """The clauses whose ranges hold for publications begin … end, or their owners, as the kernel's runs, hits."""
+        """The clauses whose ranges hold for publications begin … end, or their owners, as the kernel's runs, hits.
+
+        The hits are written to ``target`` where it is large enough.
+        """
         value, code, row, lists = self._encoded(batch, begin, end)
         list_start, list_code, list_row, list_value = lists
         axes, clauses = self.axes, self.clauses
@@ -167,7 +196,7 @@ class Segment:
         parts: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
         next_tile = next_publication = written = 0
         while next_tile < blocks:
-            hits = np.empty(max(_HITS, 2 * room), np.int32)
+            hits = target if not parts and len(target) >= 2 * room else np.empty(max(_HITS, 2 * room), np.int32)
             runs = np.empty((4 * (end - begin) + 1024, 3), np.int64)
             next_tile, next_publication, n, noted = select(
                 admitted, row, code, value, list_start, list_row, list_value,

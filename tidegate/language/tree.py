@@ -15,12 +15,16 @@ __all__ = ["Array", "Attribute", "Box", "Call", "Geometry", "Instant", "Interval
 Place = int | str | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Literal:
     """A number, a string or a truth value; ``TRUE`` is not 1, though Python says so."""
 
     value: float | int | str | bool
     at: Place = field(default=None, compare=False, repr=False)
+
+    def __init__(self, value: float | int | str | bool, at: Place = None) -> None:
+        _set_value(self, value)
+        _set_literal_at(self, at)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not Literal:
@@ -83,7 +87,7 @@ class Array:
     at: Place = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Call:
     """An operator or function with its arguments; ``op`` is its CQL2-JSON name (``and``, ``<=``, ``isNull``)."""
 
@@ -91,6 +95,16 @@ class Call:
     args: tuple[Node, ...]
     at: Place = field(default=None, compare=False, repr=False)
 
+    def __init__(self, op: str, args: tuple[Node, ...], at: Place = None) -> None:
+        _set_op(self, op)
+        _set_args(self, args)
+        _set_call_at(self, at)
+
+
+# A frozen dataclass sets each field by name, which costs more than anything else when a million expressions are read.
+# The two kinds of node that most of a tree consists of set theirs through the slots themselves.
+_set_value, _set_literal_at = Literal.__dict__["value"].__set__, Literal.__dict__["at"].__set__
+_set_op, _set_args, _set_call_at = (Call.__dict__[name].__set__ for name in ("op", "args", "at"))
 
 Node = Literal | Attribute | Instant | Interval | Geometry | Box | Array | Call
 

@@ -1,0 +1,66 @@
+"""``python -m bench.page``: the page of figures, written from the raw results and from nothing else."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bench import MODULES
+from bench.harness import RESULTS, shown
+
+__all__ = ["PAGE", "page"]
+
+PAGE = Path(__file__).parents[1] / "docs" / "BENCHMARKS.md"
+
+_INTRODUCTION = """# Benchmarks
+
+Written by `python -m bench.page` from the raw results in `bench/results`, which `tidegate bench NAME` makes. Every row
+was compared with the linear scan (and with rule-engine where it ran): *exact* says that the results were the same.
+Figures are medians of several rounds on one core, all rivals in the same run; the machine is shared and noisy, so trust
+ratios.
+
+- *index*: a batch of publications in an Arrow table to the numbers of the matching subscriptions.
+- *engine*: the same to an Arrow table of subscription ids, `engine.publish(table, grouped=True)`.
+- *one alone*: a table of a single publication through the engine; most of it is reading Arrow columns.
+- *scan*: an early-exit linear scan in numba over the bare bounds; it reads and writes nothing else.
+- *load*: `tg.Engine(subscriptions)` from CQL2-JSON; *fold*: building the index anew from its clauses; *open*:
+  `tg.Engine.load` of a snapshot.
+- *add*, *remove*: per subscription, a publication after every hundred and all folds included.
+- *bytes/sub*: all arrays of the index, divided by the subscriptions.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION]
+    for name, module in MODULES.items():
+        path = RESULTS / f"{name}.json"
+        if path.exists():
+            parts.append(_section(name, import_module(module), orjson.loads(path.read_bytes())))
+    return "\n".join(parts)
+
+
+def _section(name: str, module: Any, facts: dict[str, Any]) -> str:
+    columns = module.COLUMNS
+    machine = facts["machine"]
+    versions = ", ".join(f"{package} {number}" for package, number in machine["versions"].items())
+    lines = [
+        f"## {name}",
+        "",
+        (module.__doc__ or "").strip().splitlines()[0] + f" Seed {facts['seed']}, {machine['time'][:10]}.",
+        f"{machine['cpu']}, {machine['system']}, Python {machine['python']}, {versions}.",
+        "",
+        "| " + " | ".join([*columns.values(), "exact"]) + " |",
+        "|" + "---:|" * (len(columns) + 1),
+    ]
+    for row in facts["rows"]:
+        cells = [shown(row.get(key)) for key in columns]
+        lines.append("| " + " | ".join([*cells, "yes" if row["exact"] else "no"]) + " |")
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
