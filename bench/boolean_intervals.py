@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import tidegate as tg
-from bench.harness import Report, median, one_core, rounds, say, timed
+from bench.harness import Report, median, one_core, rounds, rounds_over, say, timed
 from bench.scan import Rules
 from bench.workload import Workload, same, table
 from tidegate.index import ArrowBatch
@@ -62,7 +62,7 @@ def measure(report: Report, kind: str, work: Workload, n: int) -> None:
     load, engine = _loaded(base)
     publications = table(work.values)
     index = engine._index
-    batch_seconds = rounds(lambda: index.match(ArrowBatch(publications)), 9)
+    batch_seconds = rounds_over((ArrowBatch(publications) for _ in range(10)), index.match)
     engine_seconds = rounds(lambda: engine.publish(publications, grouped=True), 9)
     singles = [publications.slice(i, 1) for i in range(32)]
     single_seconds = [timed(partial(engine.publish, one, grouped=True))[0] for one in singles]

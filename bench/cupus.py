@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tidegate as tg
-from bench.harness import Report, median, one_core, rounds, say, timed
+from bench.harness import Report, median, one_core, rounds, rounds_over, say, timed
 from bench.scan import scan
 from bench.workload import same, table
 from tidegate.index import ArrowBatch
@@ -104,16 +104,15 @@ def measure(report: Report, mix: str, n: int) -> None:
     load, engine = timed(lambda: tg.Engine(subscriptions))
     publications = table(values, [*GASES, "second"])
     index = engine._index
-    index_seconds = rounds(lambda: index.match(ArrowBatch(publications)), 7)
+    index_seconds = rounds_over((ArrowBatch(publications) for _ in range(10)), index.match)
     engine_seconds = rounds(lambda: engine.publish(publications, grouped=True), 5)
     # the scan takes a <> as two entries, one of which may hold: no early exit is lost on single predicates
     owner, column_of, low_of, high_of = (np.array(part) for part in zip(*entries, strict=True))
-    bounds_of = np.ascontiguousarray(np.stack([low_of, high_of], axis=1).astype(np.float64))
-    start = np.arange(len(entries) + 1, dtype=np.int64)
-    columns = column_of.astype(np.uint16)
+    bounds_of = np.ascontiguousarray(np.stack([low_of, high_of], axis=1).astype(np.float64))[None]
+    columns = column_of.astype(np.uint16)[None]
     scanned = PUBLICATIONS
     starts, out = np.empty(scanned + 1, np.int64), np.empty(scanned * len(entries), np.int32)
-    scan_seconds = rounds(lambda: scan(values[:scanned], start, columns, bounds_of, starts, out), 7)
+    scan_seconds = rounds(lambda: scan(values[:scanned], columns, bounds_of, starts, out), 7)
     matches = index.match(ArrowBatch(publications))
     exact = same(matches, starts, owner.astype(np.int32)[out[: starts[-1]]], scanned)
     index_us, scan_us = median(index_seconds) / PUBLICATIONS * 1e6, median(scan_seconds) / scanned * 1e6

@@ -6,8 +6,9 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +18,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["RESULTS", "Report", "median", "one_core", "rounds", "say", "shown", "timed"]
+__all__ = ["RESULTS", "Report", "median", "one_core", "rounds", "rounds_over", "say", "shown", "timed"]
 
 RESULTS = Path(__file__).parent / "results"
 _console = Console(highlight=False, width=None if sys.stdout.isatty() else 220)
@@ -39,6 +40,11 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     begin = perf_counter()
     result = work()
     return perf_counter() - begin, result
+
+
+def rounds_over(inputs: Iterable[Any], work: Callable[[Any], Any]) -> list[float]:
+    """Seconds of a call with each of several inputs, made beforehand; the first one warms up."""
+    return [timed(partial(work, each))[0] for each in list(inputs)][1:]
 
 
 def rounds(work: Callable[[], Any], count: int) -> list[float]:

@@ -22,8 +22,8 @@ was compared with the linear scan (and with rule-engine where it ran): *exact* s
 Figures are medians of several rounds on one core, all rivals in the same run; the machine is shared and noisy, so trust
 ratios.
 
-- *index*: a batch of publications in an Arrow table to the numbers of the matching subscriptions.
-- *engine*: the same to an Arrow table of subscription ids, `engine.publish(table, grouped=True)`.
+- *index*: publications in a checked Arrow table to the numbers of the matching subscriptions.
+- *engine*: checking the table, matching, and an Arrow table of subscription ids: `engine.publish(table, grouped=True)`.
 - *one alone*: a table of a single publication through the engine; most of it is reading Arrow columns.
 - *scan*: an early-exit linear scan in numba over the bare bounds; it reads and writes nothing else.
 - *load*: `tg.Engine(subscriptions)` from CQL2-JSON; *fold*: building the index anew from its clauses; *open*:

@@ -54,13 +54,11 @@ class Workload:
 
     def scanned(self, publications: int, most: int) -> tuple[Any, tuple[NDArray[np.int64], NDArray[np.int32]]]:
         """A callable that scans the first publications, and the arrays (start, ids) it writes to."""
-        n, k = self.column.shape
-        start = np.arange(n + 1, dtype=np.int64) * k
-        bounds = np.ascontiguousarray(np.stack([self.low.ravel(), self.high.ravel()], axis=1))
-        out = np.empty(publications, np.int64), np.empty(most, np.int32)
-        starts = np.empty(publications + 1, np.int64)
-        column, values = self.column.ravel(), self.values[:publications]
-        return (lambda: scan(values, start, column, bounds, starts, out[1])), (starts, out[1])
+        column = np.ascontiguousarray(self.column.T)
+        bounds = np.ascontiguousarray(np.stack([self.low.T, self.high.T], axis=2))
+        starts, ids = np.empty(publications + 1, np.int64), np.empty(most, np.int32)
+        values = self.values[:publications]
+        return (lambda: scan(values, column, bounds, starts, ids)), (starts, ids)
 
 
 def table(values: NDArray[np.float64], names: list[str] | None = None) -> pa.Table:

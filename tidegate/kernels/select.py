@@ -18,6 +18,7 @@ __all__ = ["admit_blocks", "select"]
 
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
+_ALL = ~np.uint64(0)
 #: Above this many candidates in a block it pays to find out which of them need no verification.
 _MANY = 6
 
@@ -155,11 +156,10 @@ def select(
     scratch = np.empty(2 * LINE, np.uint64)
     no_lists = len(list_start) == 1
     one_owner = as_owners and len(owner) == len(owner_start) - 1
-    all_owners = as_owners and not one_owner
     p = first_publication
     for begin in range(first_tile, blocks, tile):
         width = min(tile, 64)
-        mask = (~np.uint64(0)) >> np.uint64(64 - width) << np.uint64(begin & 63)
+        mask = _ALL >> np.uint64(64 - width) << np.uint64(begin & 63)
         while p < publications:
             if written + room > len(hits) or noted == len(runs):
                 return begin, p, written, noted
@@ -215,28 +215,26 @@ def select(
                             list_value,
                         ):
                             word ^= bit
-                    if one_owner:
-                        while word != 0:
-                            hits[np.uint64(written)] = owner[np.uint64(base + trailing_zeros(word))]
+                    if word == _ALL and as_owners:  # 64 neighbours at once: their owners are neighbours too
+                        a, b = owner_start[base], owner_start[base + 64]
+                        hits[written : written + b - a] = owner[a:b]
+                        written += b - a
+                        continue
+                    while word != 0:
+                        clause = np.uint64(base + trailing_zeros(word))
+                        word &= word - _ONE
+                        if one_owner:
+                            hits[np.uint64(written)] = owner[clause]
                             written += 1
-                            word &= word - _ONE
-                    elif all_owners:
-                        while word != 0:
-                            clause = np.uint64(base + trailing_zeros(word))
-                            word &= word - _ONE
-                            k, end_of_owners = np.uint64(owner_start[clause]), np.uint64(owner_start[clause + _ONE])
-                            hits[np.uint64(written)] = owner[k]
-                            written += 1
-                            k += _ONE
-                            while k < end_of_owners:
+                        elif as_owners:
+                            k, last = np.uint64(owner_start[clause]), np.uint64(owner_start[clause + _ONE])
+                            while k < last:
                                 hits[np.uint64(written)] = owner[k]
                                 written += 1
                                 k += _ONE
-                    else:
-                        while word != 0:
-                            hits[np.uint64(written)] = base + trailing_zeros(word)
+                        else:
+                            hits[np.uint64(written)] = clause
                             written += 1
-                            word &= word - _ONE
             if written > run:
                 runs[noted, 0] = p
                 runs[noted, 1] = run
