@@ -131,7 +131,7 @@ def _change(engine: tg.Engine, work: Workload, n: int) -> tuple[float, float]:
             engine.subscribe(subscription)
             if i % 100 == 99:
                 engine.publish(one, grouped=True)
-        engine._index.settle()
+        engine._index.wait()
 
     def remove() -> None:
         for i, subscription in enumerate(more):

@@ -6,6 +6,7 @@ import copy
 import pickle
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
 from math import inf, nan
 
 import numpy as np
@@ -380,3 +381,47 @@ def test_every_leaf_is_a_built_in_too_and_survives_a_copy():
         assert isinstance(error, ValueError | KeyError | OSError | TypeError)
         assert str(error) == "expected this; got that; at there"
         assert str(copy.copy(error)) == str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: pub(attributes={"x": 10**5000}), tg.PublicationError),
+        (lambda: tg.Publication(10**5000, "s", NOW), tg.PublicationError),
+        (lambda: tg.Engine(5), tg.SubscriptionError),
+        (lambda: tg.Engine(sub()), tg.SubscriptionError),
+        (lambda: tg.Engine().save(5), tg.SnapshotError),
+        (lambda: tg.Engine.load(5), tg.SnapshotError),
+        (lambda: tg.Engine().publish({}), tg.PublicationError),
+    ],
+)
+def test_arguments_of_another_kind(make, error):
+    with pytest.raises(error, match="expected"):
+        make()
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.bool_(), pa.list_(pa.float64()), pa.timestamp("us", "UTC")])
+def test_points_of_something_else(kind):
+    location = pa.nulls(1, pa.struct([("lon", kind), ("lat", kind)]))
+    time = pa.array([NOW], pa.timestamp("us", "UTC"))
+    with pytest.raises(tg.PublicationError, match=r"points \(struct lon, lat\)"):
+        tg.Engine().publish(pa.table({"id": ["p"], "source": ["s"], "time": time, "location": location}))
+
+
+def test_arrow_kinds_that_are_taken():
+    time = pa.array([NOW], pa.timestamp("us", "UTC"))
+    columns = {
+        "view": pa.array(["flood"], pa.string_view()),
+        "tags": pa.array([["flood"]], pa.list_(pa.dictionary(pa.int8(), pa.string()))),
+        "levels": pa.array([[Decimal("1.5")]], pa.list_(pa.decimal128(5, 2))),
+        "nothing": pa.array([[]], pa.list_(pa.null(), 0)),
+    }
+    wheres = [
+        "view = 'flood'",
+        "a_contains(tags, ('flood'))",
+        "a_contains(levels, (1.5))",
+        "a_containedBy(nothing, (1))",
+    ]
+    engine = tg.Engine([tg.Subscription(str(i), "ann", where) for i, where in enumerate(wheres)])
+    found = engine.publish(pa.table({"id": ["p"], "source": ["s"], "time": time, **columns}))
+    assert found.column("subscription_id").to_pylist() == ["0", "1", "2", "3"]

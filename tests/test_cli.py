@@ -40,7 +40,7 @@ PUBLICATIONS = [
 EXPECTED = [("s1", "p1"), ("s2", "p1"), ("s3", "p2"), ("s1", "p3")]
 
 
-def run(*arguments: object, code: int = 0, input: str | None = None):
+def run(*arguments: object, code: int = 0, input: str | bytes | None = None):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code == code, result.output
@@ -48,7 +48,7 @@ def run(*arguments: object, code: int = 0, input: str | None = None):
     return result
 
 
-def refused(*arguments: object, input: str | None = None) -> str:
+def refused(*arguments: object, input: str | bytes | None = None) -> str:
     message = run(*arguments, code=2, input=input).stderr
     assert message.startswith("tidegate: expected ")
     assert "; got " in message
@@ -261,6 +261,37 @@ def test_match_reads_all_formats_alike(tmp_path, subscriptions, publications):
         assert run("match", subscriptions, path).stdout == wanted, path
 
 
+def test_match_groups_alike_whatever_the_kinds_of_values(tmp_path):
+    watching = [
+        {"id": id, "subscriber": "ann", "where": where}
+        for id, where in (("s3", "level > 1"), ("s1", "level > 1"), ("s2", "phase = 'END'"))
+    ]
+    event = {"id": "e1", "source": "z7", "time": "2026-11-15T09:00:00Z", "level": 2}
+    records = [
+        {**event, "phase": "START"},
+        {**event, "phase": "END"},
+        {**event, "id": "e0", "time": "2026-11-15T08:00:00Z"},
+        {**event, "id": "e2", "level": 0},
+    ]
+    files = (
+        lines(tmp_path / "subscriptions.jsonl", watching),
+        lines(tmp_path / "plain.jsonl", records),
+        lines(
+            tmp_path / "mixed.jsonl", [{**r, "note": note} for r, note in zip(records, ("a", 1, "b", 2), strict=True)]
+        ),
+    )
+    plain, mixed = (run("match", files[0], file, "--grouped").stdout for file in files[1:])
+    assert mixed == plain
+    rows = [orjson.loads(line) for line in mixed.splitlines()]
+    assert [(row["publication_id"], row["subscription_ids"]) for row in rows] == [
+        ("e1", ["s1", "s3"]),
+        ("e1", ["s1", "s2", "s3"]),
+        ("e0", ["s1", "s3"]),
+    ]
+    twice = lines(tmp_path / "twice.jsonl", [{**records[0], "note": note} for note in ("a", 1)])
+    assert "the id 'e1' twice" in refused("match", files[0], twice, "--grouped")
+
+
 def test_match_takes_attributes_of_several_types(tmp_path, subscriptions):
     path = lines(tmp_path / "mixed.jsonl", [*PUBLICATIONS, {**PUBLICATIONS[0], "id": "p4", "no2": "high"}])
     assert sorted(pairs(run("match", subscriptions, path).stdout)) == sorted([*EXPECTED, ("s2", "p4")])
@@ -299,6 +330,14 @@ def test_match_names_the_line_of_a_bad_record(tmp_path, subscriptions, change, w
     path = lines(tmp_path / "publications.jsonl", [PUBLICATIONS[0], {**PUBLICATIONS[1], **change}])
     message = refused("match", subscriptions, path)
     assert words in message
+    assert f"{path}, line 2" in message
+
+
+def test_lists_nested_deep_are_refused_with_their_line(tmp_path, subscriptions):
+    path = lines(tmp_path / "publications.jsonl", [PUBLICATIONS[0], {**PUBLICATIONS[1], "a": "deep"}])
+    path.write_text(path.read_text().replace('"deep"', "[" * 1000 + "]" * 1000))
+    message = refused("match", subscriptions, path)
+    assert "a number, string, truth value or timestamp" in message
     assert f"{path}, line 2" in message
 
 
@@ -373,6 +412,40 @@ def test_parquet_that_is_none_or_has_wrong_columns(tmp_path, subscriptions):
     assert "a column source" in refused("match", subscriptions, path)
 
 
+def readings(**columns: object) -> pa.Table:
+    time = pa.array([datetime(2026, 11, 15, 8, tzinfo=UTC)] * 2, pa.timestamp("us", "UTC"))
+    return pa.table({"id": ["p1", "p2"], "source": ["z7", "z7"], "time": time, **columns})
+
+
+def test_a_column_may_be_named_like_a_row(tmp_path, subscriptions):
+    path = tmp_path / "publications.parquet"
+    pq.write_table(readings(**{"row 999": [1.0, float("inf")]}), path)
+    assert f"got inf; at column 'row 999', row 2 of {path}\n" in refused("match", subscriptions, path)
+
+
+def test_parquet_coordinates_are_numbers(tmp_path, subscriptions):
+    path = tmp_path / "publications.parquet"
+    pq.write_table(readings(**{"location.lon": ["east", "7"], "location.lat": [46.0, 46.0]}), path)
+    assert f"numbers as location.lon; got string; at {path}\n" in refused("match", subscriptions, path)
+    pq.write_table(readings(**{"location.lon": [7, 2**60], "location.lat": [46, 46]}), path)
+    assert f"row 2 of {path}\n" in refused("match", subscriptions, path)
+    pq.write_table(readings(**{"location.lon": [7, None], "location.lat": pa.nulls(2)}), path)
+    assert f"row 1 of {path}\n" in refused("match", subscriptions, path)
+    twice = readings(**{"location.lon": [7, 7], "location.lat": [46, 46]})
+    pq.write_table(twice.append_column("location.lon", [[7, 7]]), path)
+    assert "each column once; got 'location.lon' twice" in refused("match", subscriptions, path)
+
+
+def test_parquet_with_damaged_pages(tmp_path, subscriptions):
+    path = tmp_path / "publications.parquet"
+    pq.write_table(readings(), path)
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + b"\xff" * 40 + content[44:])
+    message = refused("match", subscriptions, path)
+    assert "a whole Parquet file; got a damaged one: " in message
+    assert message.endswith(f"; at {path}\n")
+
+
 def test_publications_as_columns():
     record = {
         "id": "p1",
@@ -420,6 +493,11 @@ def test_explain_refuses_what_it_cannot_use(tmp_path, subscriptions):
         "explain", subscriptions, "s1", '{"id": "p"}'
     )
     assert "No such file" in refused("explain", subscriptions, "s1", f"@{tmp_path / 'none.json'}")
+    latin = tmp_path / "latin.json"
+    latin.write_bytes('{"id": "é"}'.encode("latin-1"))
+    wanted = "text in UTF-8; got the byte 0xe9; at "
+    assert f"{wanted}{latin}\n" in refused("explain", subscriptions, "s1", f"@{latin}")
+    assert f"{wanted}standard input\n" in refused("explain", subscriptions, "s1", "-", input=latin.read_bytes())
     path = tmp_path / "watch.txt"
     path.write_text("no2 > 40\nno2 >\n")
     assert f"{path}, line 2" in refused("explain", path, "2", given)
@@ -512,3 +590,11 @@ def test_bench_needs_a_checkout(checkout, monkeypatch):
     (checkout / "bench" / "__main__.py").unlink()
     monkeypatch.chdir(checkout)
     assert "a checkout of Tidegate" in refused("bench")
+
+
+def test_check_warns_of_one_attribute_as_number_and_text(tmp_path):
+    path = tmp_path / "s.cql2"
+    path.write_text("no2 > 'a' AND no2 > 3\n")
+    result = CliRunner().invoke(app, ["check", str(path)])
+    assert result.exit_code == 0
+    assert "can never match" in result.stderr

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pyarrow as pa
@@ -9,6 +12,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.model import FLAT, GROUPED
+from tidegate.testing import as_table
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 
@@ -203,3 +207,76 @@ def test_predicates_as_large_as_the_limits_allow():
     generous = tg.Limits(text_length=200_000)
     engine = tg.Engine([sub(where=f"x LIKE '%{'a' * 70_000}%b%'")], limits=generous)
     assert len(engine.publish([pub(x="a" * 70_000 + "b")])) == 1
+
+
+# --- what a reviewer found ------------------------------------------------------------------------------------------
+
+
+def test_a_pattern_of_many_wildcards_takes_no_time():
+    engine = tg.Engine([sub(where=f"x LIKE '%{'a%' * 12}b%'"), sub(id="yes", where=f"x LIKE '%{'a%' * 12}'")])
+    assert [n.subscription for n in engine.publish([pub(x="a" * 5_000)])] == ["yes"]
+
+
+def test_explaining_needs_no_normal_form():
+    pairs = " AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(30))
+    engine = tg.Engine([sub(id="s", where=f"NOT ({pairs})")])
+    assert engine.explain("s", pub(a0=0, b0=0)).held
+    assert not engine.explain("s", pub(a0=1)).held
+
+
+def test_both_phases_of_an_event_have_notifications_of_their_own():
+    parts = [replace(pub(x=1), phase=phase) for phase in ("START", "END")] + [pub(x=1)]
+    engine = tg.Engine([sub(where="x = 1")])
+    ids = [n.id for n in engine.publish(parts)]
+    assert len(set(ids)) == 3
+    assert sorted(ids) == sorted(engine.publish(as_table(parts)).column("notification_id").to_pylist())
+
+
+def test_saving_while_others_subscribe(tmp_path):
+    engine = tg.Engine([sub(id=f"old{i}", where="x = 1") for i in range(50)])
+    stop = threading.Event()
+
+    def subscribing() -> None:
+        for i in itertools.count():
+            if stop.is_set():
+                return
+            engine.subscribe(sub(id=f"new{i}", where="x = 1"))
+
+    thread = threading.Thread(target=subscribing)
+    thread.start()
+    try:
+        for i in range(15):
+            engine.save(tmp_path / str(i))
+            loaded = tg.Engine.load(tmp_path / str(i))
+            assert len(loaded.publish([pub(x=1)])) == len(loaded)
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_what_is_published_cannot_be_changed_afterwards():
+    tags, attributes = ["a"], {"x": 1.0}
+    publication = tg.Publication("p", "s", datetime(2026, 11, 15, tzinfo=UTC), attributes | {"tags": tags})
+    tags.append(None)
+    engine = tg.Engine([sub(where="a_equals(tags, ('a'))")])
+    assert len(engine.publish([publication])) == 1
+
+
+def test_a_snapshot_can_be_read_by_whom_the_umask_lets(tmp_path):
+    tg.Engine([sub(where="x = 1")]).save(tmp_path / "here")
+    (tmp_path / "plain").mkdir()
+    assert (tmp_path / "here").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_removals_are_forgotten_when_everything_is_merged():
+    engine = tg.Engine([sub(id="a", where="x = 1"), sub(id="b", where="x = 1")])
+    engine.unsubscribe("a")
+    engine._index.compact()
+    assert not engine._index._some_dead
+    assert [n.subscription for n in engine.publish([pub(x=1)])] == ["b"]
+
+
+def test_equal_clauses_in_another_order_are_stored_once():
+    texts = ["x LIKE '%a_b%' AND y LIKE '%c_d%'", "y LIKE '%c_d%' AND x LIKE '%a_b%'"]
+    engine = tg.Engine([sub(id=str(i), where=text) for i, text in enumerate(texts)])
+    assert len(engine._index.segments[0].clauses) == 1

@@ -270,7 +270,7 @@ def test_folding_aside_while_others_match(monkeypatch):
         done.set()
         for thread in threads:
             thread.join()
-    index.settle()
+    index.wait()
     assert not wrong
     assert rows(index.match(batch)) == wanted
     assert index._merging is not None, "nothing was folded aside"

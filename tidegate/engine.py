@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from types import TracebackType
@@ -45,6 +45,8 @@ class Engine:
         self._index, self._catalogue = Index(), Catalogue()
         self._changing = threading.Lock()
         self._now: datetime | None = None
+        if isinstance(subscriptions, Subscription) or not isinstance(subscriptions, Iterable):
+            raise SubscriptionError("subscriptions, one after the other", shown(subscriptions))
         with _without_garbage_collection():
             for subscription in subscriptions:
                 self.subscribe(subscription)
@@ -97,7 +99,7 @@ class Engine:
         """Match publications; notifications come ordered by time and subscription id.
 
         An Arrow table gives an Arrow table: a row per notification, or with ``grouped`` one per publication that
-        matched something, with the ids of its subscriptions.
+        matched something, with the ids of its subscriptions in no particular order.
         """
         if isinstance(publications, pa.Table | pa.RecordBatch):
             batch: Batch = ArrowBatch(publications)
@@ -105,7 +107,7 @@ class Engine:
             return self._grouped(batch, matches) if grouped else self._flat(batch, matches)
         if grouped:
             raise SettingError("an Arrow table with grouped=True", shown(type(publications).__name__))
-        if isinstance(publications, Publication | str | bytes) or not isinstance(publications, Iterable):
+        if isinstance(publications, Publication | str | bytes | Mapping) or not isinstance(publications, Iterable):
             raise PublicationError("a list of publications or an Arrow table", shown(publications))
         batch = ObjectBatch(list(publications))
         return self._notifications(self._flat(batch, self._index.match(batch)))
@@ -135,7 +137,7 @@ class Engine:
         rows = np.repeat(np.arange(batch.length), np.diff(start))
         ids = self._catalogue.texts("id", owners)
         times = batch.times()
-        hashes = [text_hashes(*text_buffers(texts)[:2]) for texts in (ids, batch.ids())]
+        hashes = [text_hashes(*text_buffers(texts)[:2]) for texts in (ids, batch.keys())]
         digits = notification_ids(start, hashes[0], hashes[1], times)
         offsets = np.arange(len(owners) + 1, dtype=np.int32) * 32
         names = pa.StringArray.from_buffers(len(owners), pa.py_buffer(offsets), pa.py_buffer(digits))
@@ -170,7 +172,8 @@ class Engine:
         if not isinstance(publication, Publication):
             raise PublicationError("a Publication", shown(publication))
         subscription = self._catalogue.subscription(self._catalogue.number(id))
-        return explain(whole_condition(subscription, self._limits), publication, self._limits)
+        node, bounds = condition(subscription, self._limits), activity(subscription)
+        return explain(Call("and", (node, *bounds)) if bounds else node, publication)
 
     @property
     def index_bytes(self) -> int:
@@ -181,7 +184,8 @@ class Engine:
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write a snapshot that ``load`` reads back without parsing anything."""
-        save(self._index, self._catalogue, directory)
+        with self._changing:
+            save(self._index, self._catalogue, directory)
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> Engine:
@@ -211,22 +215,20 @@ def condition(subscription: Subscription, limits: Limits) -> Node:
 
 def compiled(subscription: Subscription, limits: Limits) -> Filter:
     """The filter of a subscription, its time of activity included: that is a range of ``time`` like any other."""
-    node = condition(subscription, limits)
-    filter = compile_filter(node, subscription.where, limits)
-    if subscription.active_from is None and subscription.active_until is None:
-        return filter
-    return compile_filter(whole_condition(subscription, limits), limits=limits)
+    filter = compile_filter(condition(subscription, limits), subscription.where, limits)
+    for bound in activity(subscription):
+        filter &= compile_filter(bound)
+    return filter
 
 
-def whole_condition(subscription: Subscription, limits: Limits) -> Node:
-    """The expression AND the time in which the subscription is active."""
-    node = condition(subscription, limits)
+def activity(subscription: Subscription) -> list[Node]:
+    """The time in which the subscription is active, as conditions."""
     bounds: list[Node] = []
     for op, when in ((">=", subscription.active_from), ("<", subscription.active_until)):
         if when is not None:
             at = micros(when)
             bounds.append(Call(op, (Attribute("time"), Instant(render_instant(at), at, False))))
-    return Call("and", (node, *bounds)) if bounds else node
+    return bounds
 
 
 @contextmanager

@@ -25,7 +25,10 @@ _SHOWN = 80
 
 def shown(value: object) -> str:
     """A value as it appears in a message: its repr, cut so that a 10 MB string stays readable."""
-    text = repr(value[: 2 * _SHOWN]) if isinstance(value, str | bytes) else repr(value)
+    try:
+        text = repr(value[: 2 * _SHOWN]) if isinstance(value, str | bytes) else repr(value)
+    except Exception as error:  # an integer of too many digits, a list nested too deep, an object of the user's own
+        return f"a value of type {type(value).__name__} that cannot be shown ({type(error).__name__})"
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({type(value).__name__})"
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.language import Call, Limits, Node, to_text
+from tidegate.language import Call, Node, to_text
+from tidegate.language.limits import NO_LIMITS
 from tidegate.predicates import compile_filter
 from tidegate.predicates.column import Row
 
@@ -34,18 +35,27 @@ class Explanation:
             yield from part._lines(indent + "  ")
 
 
-def explain(node: Node, publication: Row, limits: Limits) -> Explanation:
+def explain(node: Node, publication: Row) -> Explanation:
     """The verdicts, top down. NOT shows its own verdict above that of what it negates."""
-    filter = compile_filter(node, limits=limits)
-    held = filter.holds(publication)
+    held = _held(node, False, publication)
     if isinstance(node, Call) and node.op in ("and", "or", "not"):
-        parts = tuple(explain(arg, publication, limits) for arg in node.args)
+        parts = tuple(explain(arg, publication) for arg in node.args)
         return Explanation(node.op.upper() if node.op != "not" else to_text(node), held, {}, parts)
     names = {
         name
-        for clause in filter.clauses
+        for clause in compile_filter(node, limits=NO_LIMITS).clauses
         for predicate in clause
         for column, _ in predicate.hull
         for name in column.attributes
     }
     return Explanation(to_text(node), held, {name: publication.value(name) for name in sorted(names)})
+
+
+def _held(node: Node, negated: bool, publication: Row) -> bool:
+    """Whether a node, or its negation pushed down to the predicates, holds; no normal form is built."""
+    if isinstance(node, Call) and node.op == "not":
+        return _held(node.args[0], not negated, publication)
+    if isinstance(node, Call) and node.op in ("and", "or"):
+        every = all if (node.op == "and") is not negated else any
+        return every([_held(arg, negated, publication) for arg in node.args])
+    return compile_filter(Call("not", (node,)) if negated else node, limits=NO_LIMITS).holds(publication)

@@ -150,7 +150,7 @@ def _checked(value: object, at: str) -> Any:
             if isinstance(item, list | tuple | Mapping) or item is None:
                 raise PublicationError("a number, string, truth value or timestamp", shown(item), f"{at}[{i}]")
             _checked(item, f"{at}[{i}]")
-        return value
+        return list(value)
     raise PublicationError("a number, string, truth value, timestamp, point or list", shown(value), at)
 
 
@@ -197,13 +197,15 @@ class Publication:
             object.__setattr__(self, "location", _point(self.location, f"{at}, location"))
         if not isinstance(self.attributes, Mapping):
             raise PublicationError("a mapping of attributes", shown(self.attributes), at)
+        kept: dict[str, Value | None] = {}
         for name, value in self.attributes.items():
             if not isinstance(name, str) or not name:
                 raise PublicationError("a non-empty string as attribute name", shown(name), at)
             if name in RESERVED:
                 raise PublicationError("attribute names that are not reserved", shown(name), at)
             if value is not None:
-                _checked(value, f"{at}, attribute {shown(name)}")
+                kept[name] = _checked(value, f"{at}, attribute {shown(name)}")
+        object.__setattr__(self, "attributes", kept)  # the caller's mapping and lists may change, this may not
 
     def value(self, name: str) -> Any:
         """What an expression sees under that name: a field of the publication or an attribute; None if missing."""

@@ -41,7 +41,7 @@ class _Commands(TyperGroup):
             raise typer.Exit(BROKEN_PIPE) from None
         except OSError as error:
             name = f"; at {error.filename}" if error.filename else ""
-            typer.echo(f"tidegate: expected a file that can be used; got {error.strerror}{name}", err=True)
+            typer.echo(f"tidegate: expected a file that can be used; got {error.strerror or error}{name}", err=True)
         except KeyboardInterrupt:
             typer.echo("\ntidegate: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None

@@ -8,12 +8,16 @@ from typing import Annotated
 import typer
 
 from tidegate.cli.subscriptions import subscriptions
+from tidegate.covering import covers
 from tidegate.engine import Engine, compiled
 from tidegate.errors import TidegateError
 from tidegate.language import DEFAULT_LIMITS
 from tidegate.predicates import Filter
 
 __all__ = ["check"]
+
+#: The filter that matches nothing: it covers only what can never match.
+NOTHING = Filter(())
 
 
 def check(
@@ -42,15 +46,10 @@ def check(
                 error.at = error.at.removeprefix(str(place)).removeprefix(", ")
             typer.echo(f"{place}: {error.code} error: {error}", err=True)
         else:
-            if not _satisfiable(compiled(entry, DEFAULT_LIMITS)):
+            if covers(NOTHING, compiled(entry, DEFAULT_LIMITS)):
                 never += 1
                 typer.echo(f"{place}: warning: subscription {entry.id!r} can never match", err=True)
     summary = f"{wrong + len(engine)} subscriptions: {len(engine)} good, {wrong} wrong"
     typer.echo(summary + (f", {never} that can never match" if never else ""))
     if wrong:
         raise typer.Exit(1)
-
-
-def _satisfiable(filter: Filter) -> bool:
-    """Whether some clause asks for nothing that is empty."""
-    return any(all(ranges for predicate in clause for _, ranges in predicate.hull) for clause in filter.clauses)

@@ -10,6 +10,7 @@ import orjson
 import typer
 
 from tidegate.cli.publications import publication
+from tidegate.cli.records import text
 from tidegate.cli.subscriptions import subscriptions as read
 from tidegate.engine import Engine
 from tidegate.errors import PublicationError, TidegateError, UnknownSubscription, shown
@@ -49,16 +50,18 @@ def explain(
 
 def _publication(given: str) -> Publication:
     if given == "-":
-        text, place = sys.stdin.read(), "standard input"
+        place = "standard input"
+        given = text(sys.stdin.buffer.read(), place, PublicationError)
     elif given.startswith("@"):
-        text, place = Path(given[1:]).read_text("utf-8"), given[1:]
+        place = given[1:]
+        given = text(Path(place).read_bytes(), place, PublicationError)
     else:
-        text, place = given, "the argument PUBLICATION"
+        place = "the argument PUBLICATION"
     try:
-        record = orjson.loads(text)
+        record = orjson.loads(given)
     except orjson.JSONDecodeError as wrong:
         at = f"{place}, line {wrong.lineno}, column {wrong.colno}"
-        raise PublicationError("a publication as a JSON object", f"{shown(text)}, where {wrong.msg}", at) from None
+        raise PublicationError("a publication as a JSON object", f"{shown(given)}, where {wrong.msg}", at) from None
     if not isinstance(record, dict):
         raise PublicationError("a publication as a JSON object", shown(record), place)
     return publication(record, place)

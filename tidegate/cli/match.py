@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any, BinaryIO
+from typing import Annotated, BinaryIO
 
 import orjson
 import pyarrow as pa
@@ -19,7 +20,7 @@ from tidegate.cli.publications import Batch, batches
 from tidegate.cli.subscriptions import load
 from tidegate.engine import Engine
 from tidegate.errors import SettingError, TidegateError
-from tidegate.model import FLAT
+from tidegate.model import FLAT, GROUPED, Publication
 
 __all__ = ["match"]
 
@@ -65,25 +66,41 @@ def _matched(engine: Engine, batch: Batch, grouped: bool) -> pa.Table:
     try:
         if isinstance(batch.rows, pa.Table):
             return engine.publish(batch.rows, grouped=grouped)
+        if grouped:
+            return _by_publication(engine, batch.rows)
         found = engine.publish(batch.rows)
     except TidegateError as error:
         raise batch.located(error) from None
     rows = [(n.id, n.subscription, n.subscriber, n.time, list(n.publications), n.score, n.distance) for n in found]
-    if not grouped:
-        return pa.table(list(zip(*rows, strict=True)) or [[] for _ in FLAT], FLAT)
-    by_publication: dict[str, dict[str, Any]] = {}
-    for n in found:
-        row: dict[str, Any] = {"publication_id": n.publications[0], "time": n.time, "subscription_ids": []}
-        by_publication.setdefault(n.publications[0], row)["subscription_ids"].append(n.subscription)
-    return pa.Table.from_pylist(list(by_publication.values()))
+    return pa.table(list(zip(*rows, strict=True)) or [[] for _ in FLAT], FLAT)
+
+
+def _by_publication(engine: Engine, publications: list[Publication]) -> pa.Table:
+    """What ``Engine.publish`` gives for a table with ``grouped``: a row per publication that matched, in their order.
+
+    A notification has the id of a publication but not its phase, and the START and END of an event share their id;
+    so each phase, in which an id stands once, is published by itself.
+    """
+    matched: dict[tuple[str, str | None], list[str]] = defaultdict(list)
+    for phase in dict.fromkeys(p.phase for p in publications):
+        for n in engine.publish([p for p in publications if p.phase == phase]):
+            matched[n.publications[0], phase].append(n.subscription)
+    rows = [
+        {"publication_id": p.id, "time": p.time, "subscription_ids": ids}
+        for p in publications
+        if (ids := matched.get((p.id, p.phase)))
+    ]
+    return pa.Table.from_pylist(rows, GROUPED)
 
 
 def _notifications(found: pa.Table, grouped: bool) -> int:
-    return sum(map(len, found.column("subscription_ids").to_pylist())) if grouped and len(found) else len(found)
+    return sum(map(len, found.column("subscription_ids").to_pylist())) if grouped else len(found)
 
 
 def _write(found: pa.Table, target: BinaryIO) -> None:
     for row in found.to_pylist():
+        if "subscription_ids" in row:
+            row["subscription_ids"].sort()
         target.write(orjson.dumps(row, option=orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE))
 
 

@@ -17,10 +17,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.cli.records import JSON, cells, extension, objects
+from tidegate.cli.records import JSON, cells, extension, objects, timestamp
 from tidegate.errors import PublicationError, TidegateError, shown
-from tidegate.language import instant
-from tidegate.model import RESERVED, Publication, moment
+from tidegate.model import RESERVED, Publication
 
 __all__ = ["Batch", "batches", "publication", "table"]
 
@@ -29,7 +28,8 @@ SIZE = 8192
 
 _INSTANT = pa.timestamp("us", "UTC")
 _POINT = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
-_ROW = re.compile(r"\brow (\d+)")
+#: At the end only: before it may stand the name of a column, which may be anything.
+_ROW = re.compile(r"\brow (\d+)\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def publication(record: dict[str, Any], place: str) -> Publication:
             if name not in RESERVED or name == "event":
                 attributes[name] = _value(value, name)
             elif RESERVED[name] == "time":
-                fields[name] = _instant(value, name)
+                fields[name] = timestamp(value, name, PublicationError)
             else:
                 fields[name] = _value(value, name)
         for name in ("id", "source", "time"):
@@ -107,8 +107,8 @@ def publication(record: dict[str, Any], place: str) -> Publication:
 
 def _value(value: Any, name: str) -> Any:
     """A JSON value as an attribute: objects stand for points, timestamps and dates, as they do in CQL2-JSON."""
-    if isinstance(value, list):
-        return [_value(item, name) for item in value]
+    if isinstance(value, list):  # one within it is no value at any depth, which the model says
+        return [item if isinstance(item, list) else _value(item, name) for item in value]
     if not isinstance(value, dict):
         return value
     match value:
@@ -117,7 +117,7 @@ def _value(value: Any, name: str) -> Any:
         case {"type": "Point", "coordinates": [lon, lat, *_]} if len(value) == 2:
             return lon, lat
         case {"timestamp": text} if len(value) == 1:
-            return _instant(text, name)
+            return timestamp(text, name, PublicationError)
         case {"date": str(text)} if len(value) == 1:
             try:
                 return date.fromisoformat(text)
@@ -125,16 +125,6 @@ def _value(value: Any, name: str) -> Any:
                 raise PublicationError("a date such as '2026-11-15'", shown(text), name) from None
     wanted = '{"lon": …, "lat": …}, {"type": "Point", …}, {"timestamp": …} or {"date": …}'
     raise PublicationError(f"a value, a list or an object {wanted}", shown(value), name)
-
-
-def _instant(text: Any, name: str) -> datetime:
-    try:
-        micros, is_date = instant(text) if isinstance(text, str) else (0, True)
-    except TidegateError as error:
-        raise PublicationError(error.expected, error.got, name) from None
-    if is_date:
-        raise PublicationError("a timestamp such as '2026-11-15T08:00:00Z'", shown(text), name)
-    return moment(micros)
 
 
 # --- columns --------------------------------------------------------------------------------------------------------
@@ -203,7 +193,7 @@ def _csv(path: Path, size: int) -> Iterator[Batch]:
                 columns[name] = readers[name](array)
             except pa.ArrowInvalid:  # only where the column's name, not its cells, decided the kind
                 raise _first_fault(name, array, path, numbers) from None
-        yield Batch(_with_points(pa.table(columns)), path, numbers, "line", some[-1][2])
+        yield Batch(_with_points(pa.table(columns), path), path, numbers, "line", some[-1][2])
 
 
 def _readers(path: Path, size: int) -> dict[str, Callable[[pa.Array], pa.Array]]:
@@ -267,16 +257,24 @@ def _first_fault(name: str, texts: pa.Array, path: Path, numbers: list[int]) -> 
     raise AssertionError("a column that cannot be cast has a cell that cannot")
 
 
-def _with_points(found: pa.Table) -> pa.Table:
+def _with_points(found: pa.Table, path: Path) -> pa.Table:
     """Columns x.lon and x.lat as one column x of points."""
     for name in [name.removesuffix(".lon") for name in found.column_names if name.endswith(".lon")]:
-        if f"{name}.lat" not in found.column_names:
-            continue
-        lon, lat = (found.column(f"{name}.{part}").combine_chunks() for part in ("lon", "lat"))
+        if any(found.column_names.count(f"{name}.{part}") != 1 for part in ("lon", "lat")):
+            continue  # the engine refuses a column that is there twice
+        lon, lat = (_degrees(found, f"{name}.{part}", path) for part in ("lon", "lat"))
         missing = pa.compute.and_(lon.is_null(), lat.is_null())
         points = pa.StructArray.from_arrays([lon, lat], ["lon", "lat"], mask=missing)
         found = found.drop_columns([f"{name}.lon", f"{name}.lat"]).append_column(name, points)
     return found
+
+
+def _degrees(found: pa.Table, name: str, path: Path) -> pa.Array:
+    column = found.column(name).combine_chunks()
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or kind == pa.null()):
+        raise PublicationError(f"numbers as {name}", f"{kind}", str(path))
+    return column.cast(pa.float64(), safe=False)  # what is too large to be exact is no longitude either
 
 
 # --- Parquet --------------------------------------------------------------------------------------------------------
@@ -286,11 +284,23 @@ def _parquet(path: Path, size: int) -> Iterator[Batch]:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as wrong:
-        raise PublicationError("a Parquet file", f"{str(wrong).splitlines()[0]}", str(path)) from None
+        raise PublicationError("a Parquet file", _summary(wrong), str(path)) from None
     with file:
         first, rows, whole = 1, max(file.metadata.num_rows, 1), path.stat().st_size
-        for some in file.iter_batches(size):
-            after = first + some.num_rows
-            found = _with_points(pa.Table.from_batches([some]))
+        some = file.iter_batches(size)
+        while (part := _next(some, path)) is not None:
+            after = first + part.num_rows
+            found = _with_points(pa.Table.from_batches([part]), path)
             yield Batch(found, path, range(first, after), "row", whole * (after - 1) // rows)
             first = after
+
+
+def _next(some: Iterator[pa.RecordBatch], path: Path) -> pa.RecordBatch | None:
+    try:
+        return next(some, None)
+    except (pa.ArrowException, OSError) as wrong:
+        raise PublicationError("a whole Parquet file", f"a damaged one: {_summary(wrong)}", str(path)) from None
+
+
+def _summary(wrong: Exception) -> str:
+    return next(iter(str(wrong).splitlines()), type(wrong).__name__)

@@ -1,22 +1,26 @@
-"""Records of a text file, each with its place in it: JSON Lines, a JSON array, or CSV.
+"""Records of a text file, each with its place in it: JSON Lines, a JSON array, or CSV; and timestamps in records.
 
-What stands in a record is the business of whoever asked for it; a record that cannot be read is an error that names
-the file and the line.
+What else stands in a record is the business of whoever asked for it; a record that cannot be read is an error that
+names the file and the line.
 """
 
 from __future__ import annotations
 
 import csv
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from tidegate.errors import SettingError, TidegateError, shown
+from tidegate.language import instant
+from tidegate.model import moment
 
-__all__ = ["JSON", "Place", "cells", "extension", "lines", "objects"]
+__all__ = ["JSON", "Place", "cells", "extension", "lines", "objects", "text", "timestamp"]
 
 #: Extensions of files that hold JSON objects.
 JSON = (".jsonl", ".ndjson", ".json")
@@ -53,12 +57,17 @@ def lines(path: Path, error: type[TidegateError]) -> Iterator[tuple[Place, str, 
         for number, line in enumerate(file, 1):
             read += len(line)
             place = Place(path, number)
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as wrong:
-                raise error("text in UTF-8", f"the byte 0x{line[wrong.start]:02x}", str(place)) from None
-            if text.strip():
-                yield place, text.rstrip("\r\n"), read
+            content = text(line.removeprefix(BOM_UTF8) if number == 1 else line, str(place), error)
+            if content.strip():
+                yield place, content.rstrip("\r\n"), read
+
+
+def text(content: bytes, at: str, error: type[TidegateError]) -> str:
+    """Bytes of a file as the text they must be."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as wrong:
+        raise error("text in UTF-8", f"the byte 0x{content[wrong.start]:02x}", at) from None
 
 
 def objects(path: Path, error: type[TidegateError]) -> Iterator[tuple[Place, dict[str, Any] | TidegateError, int]]:
@@ -66,12 +75,12 @@ def objects(path: Path, error: type[TidegateError]) -> Iterator[tuple[Place, dic
     if path.suffix.lower() == ".json":
         yield from _items(path, error)
         return
-    for place, text, read in lines(path, error):
+    for place, line, read in lines(path, error):
         try:
-            found = orjson.loads(text)
+            found = orjson.loads(line)
         except orjson.JSONDecodeError as wrong:
             at = f"{place}, column {wrong.pos + 1}"
-            yield place, error("a JSON object on each line", f"{shown(text)}, where {wrong.msg}", at), read
+            yield place, error("a JSON object on each line", f"{shown(line)}, where {wrong.msg}", at), read
         else:
             yield place, _object(found, place, error), read
 
@@ -79,7 +88,7 @@ def objects(path: Path, error: type[TidegateError]) -> Iterator[tuple[Place, dic
 def _items(path: Path, error: type[TidegateError]) -> Iterator[tuple[Place, dict[str, Any] | TidegateError, int]]:
     content = path.read_bytes()
     try:
-        found = orjson.loads(content.removeprefix(b"\xef\xbb\xbf"))
+        found = orjson.loads(content.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError as wrong:
         at = str(Place(path, wrong.lineno))
         raise error("JSON (one object per line is .jsonl, not .json)", f"text where {wrong.msg}", at) from None
@@ -126,3 +135,14 @@ def cells(path: Path, error: type[TidegateError]) -> Iterator[tuple[Place, list[
     except UnicodeDecodeError as wrong:
         byte = wrong.object[wrong.start]
         raise error("text in UTF-8", f"the byte 0x{byte:02x}", f"{path}, at or after line {line}") from None
+
+
+def timestamp(given: Any, name: str, error: type[TidegateError]) -> datetime:
+    """The instant that a field gives as text, with its offset from UTC."""
+    try:
+        micros, is_date = instant(given) if isinstance(given, str) else (0, True)
+    except TidegateError as wrong:
+        raise error(wrong.expected, wrong.got, name) from None
+    if is_date:
+        raise error("a timestamp such as '2026-11-15T08:00:00Z'", shown(given), name)
+    return moment(micros)

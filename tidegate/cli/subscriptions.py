@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from tidegate.cli.records import JSON, Place, cells, extension, lines, objects
+from tidegate.cli.records import JSON, Place, cells, extension, lines, objects, timestamp
 from tidegate.engine import Engine
 from tidegate.errors import SubscriptionError, TidegateError, shown
-from tidegate.language import instant
-from tidegate.model import Subscription, moment
+from tidegate.model import Subscription
 
 __all__ = ["FIELDS", "load", "subscriptions"]
 
@@ -87,15 +85,6 @@ def _subscription(record: dict[str, Any]) -> Subscription:
     for name in ("id", "subscriber", "where"):
         if name not in record:
             raise SubscriptionError(f"a field {name}", f"{', '.join(record) or 'none'}")
-    times = {name: _time(record[name], name) for name in FIELDS[3:] if record.get(name) is not None}
+    given = {name: record[name] for name in FIELDS[3:] if record.get(name) is not None}
+    times = {name: timestamp(value, name, SubscriptionError) for name, value in given.items()}
     return Subscription(record["id"], record["subscriber"], record["where"], **times)
-
-
-def _time(text: Any, name: str) -> datetime:
-    try:
-        micros, is_date = instant(text) if isinstance(text, str) else (0, True)
-    except TidegateError as error:
-        raise SubscriptionError(error.expected, error.got, name) from None
-    if is_date:
-        raise SubscriptionError("a timestamp such as '2026-11-15T08:00:00Z'", shown(text), name)
-    return moment(micros)

@@ -62,6 +62,10 @@ class Batch:
         """The publications' ids."""
         raise TypeError("a batch of nothing")
 
+    def keys(self) -> pa.Array:
+        """What tells publications apart: the id, and the phase where there is one."""
+        raise TypeError("a batch of nothing")
+
 
 class ObjectBatch(Batch):
     """Publications as objects, which were checked when they were made."""
@@ -86,6 +90,11 @@ class ObjectBatch(Batch):
 
     def ids(self) -> pa.Array:
         return pa.array([p.id for p in self.publications], pa.large_string())
+
+    def keys(self) -> pa.Array:
+        return pa.array(
+            [p.id if p.phase is None else f"{p.id}\0{p.phase}" for p in self.publications], pa.large_string()
+        )
 
     def _read(self, column: Column) -> Points | None:
         how, operand = column.how, column.operand
@@ -132,6 +141,13 @@ class ArrowBatch(Batch):
     def ids(self) -> pa.Array:
         return self.arrays["id"]
 
+    def keys(self) -> pa.Array:
+        ids = self.arrays["id"].cast(pa.large_string())
+        if "phase" not in self.arrays:
+            return ids
+        phases = self.arrays["phase"].cast(pa.large_string())
+        return pc.if_else(phases.is_null(), ids, pc.binary_join_element_wise(ids, pc.fill_null(phases, ""), _NUL))
+
     def _read(self, column: Column) -> Points | None:
         return column.how.points(column.operand, self.table)
 
@@ -144,10 +160,8 @@ class ArrowBatch(Batch):
             if most is not None and most > NAME_LENGTH:
                 at = f"row {pc.index(lengths, most).as_py()}"
                 raise PublicationError(f"at most {NAME_LENGTH} characters as the {name}", f"{most}", at)
-        keys = self.arrays["id"].cast(pa.large_string())
+        keys = self.keys()
         if "phase" in self.arrays:
-            phases = pc.fill_null(self.arrays["phase"].cast(pa.large_string()), "")
-            keys = pc.binary_join_element_wise(keys, phases, pa.scalar("\0", pa.large_string()))
             bad = pc.invert(pc.is_in(self.arrays["phase"], pa.array([*PHASES, None], self.arrays["phase"].type)))
             if pc.any(bad).as_py():
                 at = pc.index(bad, True).as_py()
@@ -189,6 +203,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+_NUL = pa.scalar("\0", pa.large_string())
 _INSTANTS = pa.timestamp("us", "UTC")
 #: What a reserved column without a single value is read as.
 _EMPTY = {"text": pa.string(), "time": _INSTANTS, "point": pa.struct([("lon", pa.float64()), ("lat", pa.float64())])}
@@ -229,6 +244,8 @@ def _checked(name: str, array: pa.Array, at: str = "") -> pa.Array:
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
     kind = array.type
     reserved = RESERVED.get(name)
     if name == "event":
@@ -269,13 +286,16 @@ def _lists(array: pa.Array, at: str) -> pa.Array:
         raise PublicationError("lists without nulls", "a null in one", at)
     if (longest := pc.max(lengths).as_py() or 0) > LIST_LENGTH:
         raise PublicationError(f"lists of at most {LIST_LENGTH} members", f"{longest}", at)
-    if pa.types.is_null(kind):
-        return array
-    if not (_is_plain(kind) or pa.types.is_floating(kind) or pa.types.is_timestamp(kind)):
+    if pa.types.is_nested(kind):
         raise PublicationError(_EXPECTED, f"{array.type}", at)
-    members = _checked("", members, at)
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(np.asarray(lengths.fill_null(0)), out=offsets[1:])
+    if pa.types.is_floating(kind) and not (finite := np.isfinite(np.asarray(members))).all():
+        row = int(np.searchsorted(offsets, np.argmin(finite), "right")) - 1
+        raise PublicationError(
+            "lists of finite numbers", f"{members[int(np.argmin(finite))].as_py()}", f"{at}, row {row}"
+        )
+    members = _checked("", members, at)
     return pa.LargeListArray.from_arrays(pa.array(offsets), members, mask=array.is_null())
 
 
@@ -307,9 +327,11 @@ def _all_finite(array: pa.Array, at: str) -> None:
 
 
 def _points(array: pa.Array, at: str) -> pa.Array:
-    names = {field.name for field in array.type}
-    if not {"lon", "lat"} <= names:
-        raise PublicationError("points (struct lon, lat)", f"{array.type}", at)
+    kinds = [field.type for field in array.type if field.name in ("lon", "lat")]
+    if len(kinds) != 2 or not all(
+        pa.types.is_integer(k) or pa.types.is_floating(k) or pa.types.is_null(k) for k in kinds
+    ):
+        raise PublicationError("points (struct lon, lat) of numbers", f"{array.type}", at)
     lon, lat = (pc.struct_field(array, part).cast(pa.float64()) for part in ("lon", "lat"))
     for part, bound in ((lon, 180.0), (lat, 90.0)):
         good = pc.and_(pc.is_valid(part), pc.fill_null(pc.less_equal(pc.abs(part), bound), False))

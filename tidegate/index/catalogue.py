@@ -57,7 +57,10 @@ class Catalogue:
     def numbers(self) -> dict[str, int]:
         """The number of each living subscription, in the order they came."""
         if self._numbers is None:
-            self._numbers = dict(zip(self._table.column("id").to_pylist(), range(self._table.num_rows), strict=True))
+            with self._reading:
+                if self._numbers is None:
+                    ids = self._table.column("id").to_pylist()
+                    self._numbers = dict(zip(ids, range(len(ids)), strict=True))
         return self._numbers
 
     def add(self, subscription: Subscription) -> int:

@@ -120,7 +120,7 @@ class Index:
 
         self._merging = self._aside.submit(fold)
 
-    def settle(self) -> None:
+    def wait(self) -> None:
         """Wait for merges that run aside; an error of theirs is raised here."""
         merging = self._merging
         if merging is not None:
@@ -129,7 +129,7 @@ class Index:
     def compact(self) -> Segment:
         """Everything that is alive as one segment, which becomes the only one."""
         while True:
-            self.settle()
+            self.wait()
             with self._writing:
                 if self._merging is not None and not self._merging.done():
                     continue  # somebody's addition started another merge
@@ -138,6 +138,7 @@ class Index:
                     self._segments = (Segment.build(Draft()),)
                 elif len(self._segments) > 1 or self._dead[self._segments[0].clauses.owner].any():
                     self._segments = (Segment.merge(self._segments, self._dead),)
+                self._some_dead = False
                 return self._segments[0]
 
     # --- looking ----------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import orjson
@@ -33,15 +33,14 @@ FORMAT = 1
 
 
 def save(index: Index, catalogue: Catalogue, directory: str | os.PathLike[str]) -> None:
-    """Write everything that is alive; an earlier snapshot in the directory is replaced in one step."""
-    target = Path(directory)
+    """Write everything that is alive; an earlier snapshot in the directory is moved aside once the new one is whole."""
+    target = _path(directory)
     try:
         is_free = not target.exists() or (target.is_dir() and not any(target.iterdir()))
-        if is_free or (target / "index.json").exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            aside = Path(mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-        else:
+        if not is_free and not (target / "index.json").exists():
             raise SnapshotError("an empty directory, a snapshot or a new name", shown(str(target)))
+        aside = target.absolute().with_name(f".{target.name}-{uuid4().hex}")
+        aside.mkdir(parents=True)
     except (OSError, ValueError) as error:
         if isinstance(error, SnapshotError):
             raise
@@ -49,8 +48,8 @@ def save(index: Index, catalogue: Catalogue, directory: str | os.PathLike[str]) 
     try:
         _write(index, catalogue, aside)
         if target.exists():
-            before = Path(mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-            os.replace(target, before / "old")
+            before = aside.with_name(f"{aside.name}-old")
+            os.replace(target, before)
             os.replace(aside, target)
             shutil.rmtree(before)
         else:
@@ -103,7 +102,7 @@ def _read_arrow(path: Path) -> pa.Table:
 
 def load(directory: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
     """The index and the subscriptions of a snapshot; the arrays stay in their files until they are touched."""
-    source = Path(directory)
+    source = _path(directory)
     try:
         facts = orjson.loads((source / "index.json").read_bytes())
         if facts["format"] != FORMAT:
@@ -137,3 +136,10 @@ def load(directory: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
 def _column(reading: str, operand: Any) -> Column:
     READINGS[reading]  # an unknown reading is a KeyError here, not later
     return Column(reading, operand if isinstance(operand, str) else from_json(operand, NO_LIMITS))
+
+
+def _path(directory: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(directory)
+    except TypeError:
+        raise SnapshotError("the path of a directory", shown(directory)) from None

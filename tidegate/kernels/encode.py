@@ -159,8 +159,8 @@ def identity(
                 two = mixed(two + word) ^ np.uint64(0x8CB92BA72F3D8DD7)
         if len(open_start) > 1:
             for k in range(open_start[clause], open_start[clause + 1]):
-                one = mixed(one ^ np.uint64(open_predicate[k]))
-                two = mixed(two + np.uint64(open_predicate[k]))
+                one += mixed(np.uint64(2 * open_predicate[k] + 1))  # a sum: their order does not matter
+                two += mixed(np.uint64(2 * open_predicate[k] + 2))
         result[clause, 0], result[clause, 1] = one, two
     return result
 

@@ -1,8 +1,8 @@
 """Columns: what a predicate asks of a publication, as points on an ordered axis.
 
 A *reading* turns an attribute (or an expression over attributes) into points: ``number`` reads 21.5 as itself, ``text``
-reads a string, ``size`` reads how long a bag is, ``elements`` reads each of its members. A *column* is a reading and
-its operand, as plain data, so an index can be saved and loaded. A value a reading cannot read is missing to it.
+reads a string, ``size`` reads how long a bag is, ``texts`` reads each text among its members. A *column* is a reading
+and its operand, as plain data, so an index can be saved and loaded. A value a reading cannot read is missing to it.
 """
 
 from __future__ import annotations

@@ -34,6 +34,10 @@ class Filter:
         """Whether some clause has all its predicates satisfied."""
         return any(all(predicate.holds(publication) for predicate in clause) for clause in self.clauses)
 
+    def __and__(self, other: Filter) -> Filter:
+        """What satisfies both."""
+        return Filter(tuple(_simplified(mine + theirs) for mine in self.clauses for theirs in other.clauses))
+
 
 #: Operators that are no predicates: they build conditions and values.
 STRUCTURE = {"and", "or", "not", "casei", "accenti", *ARITHMETIC}
@@ -117,7 +121,7 @@ def _all_of(parts: list[Alternatives], node: Node, limits: Limits) -> Alternativ
 
 
 def _simplified(clause: Clause) -> Clause:
-    """Ranges on the same single-valued column, intersected; predicates said twice, said once."""
+    """Ranges on the same column intersected (a Within is on a single-valued one); predicates said twice, said once."""
     if len({p.column if type(p) is Within else p for p in clause}) == len(clause):
         return clause
     kept: dict[Any, Any] = {}

@@ -115,9 +115,21 @@ def _pieces(pattern: str) -> tuple[str | None, ...]:
 
 @lru_cache(maxsize=65_536)
 def regex(pattern: str) -> re.Pattern[str]:
-    """The pattern as a regular expression for the whole text."""
-    parts = (".*?" if p is None else re.escape(p) if p else "." for p in _pieces(pattern))
-    return re.compile("".join(parts), re.DOTALL)
+    """The pattern as a regular expression for the whole text.
+
+    Between two ``%`` the first occurrence is as good as any later one, so the search for it is never taken up again
+    (an atomic group): without that, ``%a%a%a%b%`` would try every way to choose the a's.
+    """
+    stretches = [""]
+    for piece in _pieces(pattern):
+        if piece is None:
+            stretches.append("")
+        else:
+            stretches[-1] += re.escape(piece) if piece else "."
+    first, *middle = stretches
+    last = middle.pop() if middle else None
+    found = "".join(f"(?>.*?{stretch})" for stretch in middle)
+    return re.compile(first + found + ("" if last is None else f".*{last}"), re.DOTALL)
 
 
 def _starting_with(prefix: str) -> Ranges:
