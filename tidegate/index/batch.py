@@ -291,10 +291,9 @@ def _lists(array: pa.Array, at: str) -> pa.Array:
     offsets = np.zeros(len(array) + 1, np.int64)
     np.cumsum(np.asarray(lengths.fill_null(0)), out=offsets[1:])
     if pa.types.is_floating(kind) and not (finite := np.isfinite(np.asarray(members))).all():
-        row = int(np.searchsorted(offsets, np.argmin(finite), "right")) - 1
-        raise PublicationError(
-            "lists of finite numbers", f"{members[int(np.argmin(finite))].as_py()}", f"{at}, row {row}"
-        )
+        bad = int(np.argmin(finite))
+        row = int(np.searchsorted(offsets, bad, "right")) - 1
+        raise PublicationError("lists of finite numbers", f"{members[bad].as_py()}", f"{at}, row {row}")
     members = _checked("", members, at)
     return pa.LargeListArray.from_arrays(pa.array(offsets), members, mask=array.is_null())
 
