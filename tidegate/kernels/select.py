@@ -216,9 +216,9 @@ def select(
                         ):
                             word ^= bit
                     if word == _ALL and as_owners:  # 64 neighbours at once: their owners are neighbours too
-                        a, b = owner_start[base], owner_start[base + 64]
-                        hits[written : written + b - a] = owner[a:b]
-                        written += b - a
+                        their_first, their_last = owner_start[base], owner_start[base + 64]
+                        hits[written : written + their_last - their_first] = owner[their_first:their_last]
+                        written += their_last - their_first
                         continue
                     while word != 0:
                         clause = np.uint64(base + trailing_zeros(word))
