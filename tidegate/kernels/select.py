@@ -194,28 +194,27 @@ def select(
                     )
                 else:
                     sure[:] = 0
+                everyone = _ALL
                 for w in range(LINE):
-                    word = line[w]
-                    base = block * LINE_BITS + (w << 6)
-                    unsure = word & ~sure[w]
+                    unsure = line[w] & ~sure[w]
                     while unsure != 0:
                         bit = unsure & (~unsure + _ONE)
                         unsure ^= bit
+                        clause = np.uint64(block * LINE_BITS + (w << 6) + trailing_zeros(bit))
                         if not _verified(
-                            base + trailing_zeros(bit),
-                            p,
-                            start,
-                            column,
-                            low,
-                            high,
-                            bucketed,
-                            value,
-                            code,
-                            list_start,
-                            list_value,
+                            clause, p, start, column, low, high, bucketed, value, code, list_start, list_value
                         ):
-                            word ^= bit
-                    if word == _ALL and as_owners:  # 64 neighbours at once: their owners are neighbours too
+                            line[w] ^= bit
+                    everyone &= line[w]
+                if everyone == _ALL and as_owners:  # all 512 clauses: their owners are neighbours too
+                    their_first, their_last = owner_start[block * LINE_BITS], owner_start[(block + 1) * LINE_BITS]
+                    hits[written : written + their_last - their_first] = owner[their_first:their_last]
+                    written += their_last - their_first
+                    continue
+                for w in range(LINE):
+                    word = line[w]
+                    base = block * LINE_BITS + (w << 6)
+                    if word == _ALL and as_owners:
                         their_first, their_last = owner_start[base], owner_start[base + 64]
                         hits[written : written + their_last - their_first] = owner[their_first:their_last]
                         written += their_last - their_first
