@@ -7,7 +7,7 @@ several ranges of one column are alternatives. Text bounds are ranks among the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,19 +102,18 @@ class Clauses:
         owner = np.array(draft.owner, np.int32)
         opened = np.array(draft.open_predicate, np.int32)
         open_start = np.array(draft.open_start, np.int64) if len(opened) else np.zeros(1, np.int64)
-        one_each = np.arange(len(owner) + 1)
         return Clauses(
-            tuple(draft.columns),
-            texts,
-            start,
-            column,
-            low,
-            high,
-            one_each,
-            owner,
-            open_start,
-            opened,
-            list(draft.predicates),
+            columns=tuple(draft.columns),
+            texts=texts,
+            start=start,
+            column=column,
+            low=low,
+            high=high,
+            owner_start=np.arange(len(owner) + 1),
+            owner=owner,
+            open_start=open_start,
+            open_predicate=opened,
+            predicates=list(draft.predicates),
         ).distinct()
 
     @staticmethod
@@ -137,19 +136,18 @@ class Clauses:
         )
         open_start = starts(open_sizes) if len(opened) else np.zeros(1, np.int64)
         texts = {c: Texts.of(list(rank)) for c, rank in ranks.items()}
-        one_each = np.arange(len(owner) + 1)
         return Clauses(
-            tuple(columns),
-            texts,
-            starts(sizes),
-            column,
-            low,
-            high,
-            one_each,
-            owner,
-            open_start,
-            opened,
-            list(predicates),
+            columns=tuple(columns),
+            texts=texts,
+            start=starts(sizes),
+            column=column,
+            low=low,
+            high=high,
+            owner_start=np.arange(len(owner) + 1),
+            owner=owner,
+            open_start=open_start,
+            open_predicate=opened,
+            predicates=list(predicates),
         ).distinct()
 
     def _renumbered(
@@ -190,12 +188,8 @@ class Clauses:
         again = np.zeros(len(owner), np.bool_)
         again[1:] = (clause[1:] == clause[:-1]) & (owner[1:] == owner[:-1])
         owner, clause = owner[~again], clause[~again]
-        once = self.ordered(firsts)[0]
         owner_start = starts(np.bincount(clause, minlength=len(firsts)))
-        return Clauses(
-            once.columns, once.texts, once.start, once.column, once.low, once.high, owner_start, owner,
-            once.open_start, once.open_predicate, once.predicates,
-        )  # fmt: skip
+        return replace(self.ordered(firsts)[0], owner_start=owner_start, owner=owner)
 
     def ordered(self, sequence: NDArray[Any]) -> tuple[Clauses, NDArray[np.int64]]:
         """Some of the clauses, in that order, and where their ranges stood."""
@@ -205,11 +199,17 @@ class Clauses:
         if self.any_open:
             open_start, opens = picked(open_start, sequence)
             open_predicate = open_predicate[opens]
-        column, low, high = self.column[entries], self.low[entries], self.high[entries]
-        clauses = Clauses(
-            self.columns, self.texts, start, column, low, high, owner_start, self.owner[owners],
-            open_start, open_predicate, self.predicates,
-        )  # fmt: skip
+        clauses = replace(
+            self,
+            start=start,
+            column=self.column[entries],
+            low=self.low[entries],
+            high=self.high[entries],
+            owner_start=owner_start,
+            owner=self.owner[owners],
+            open_start=open_start,
+            open_predicate=open_predicate,
+        )
         return clauses, entries
 
 
