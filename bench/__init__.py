@@ -12,6 +12,7 @@ MODULES = {
     "boolean-intervals": "bench.boolean_intervals",
     "boolean-equality": "bench.boolean_equality",
     "cupus": "bench.cupus",
+    "pipeline": "bench.pipeline",
 }
 
 

@@ -513,34 +513,6 @@ def test_functions_lists_the_registry():
     assert {row.split()[0] for row in rows} == {"bag", "comparison", "place", "temporal", "text"}
 
 
-def steady(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if not line.startswith("Matching took"))
-
-
-def test_demo_is_the_same_for_a_seed():
-    first, second = (run("demo", "--seed", 3, "--readings", 3000).stdout for _ in range(2))
-    assert steady(first) == steady(second)
-    assert steady(first) != steady(run("demo", "--readings", 3000).stdout)
-    assert "3,000 publications in 2 hours" in first
-    for words in ("Most notified:", "Why ", "✓", "Try this next:"):
-        assert words in first
-
-
-def test_demo_of_one_reading_and_of_a_moment():
-    assert "1 publications in 1 hours" in run("demo", "--readings", 1).stdout
-    assert "2 hours of the valley's time" in run("demo", "--seconds", 0.4).stdout
-
-
-def test_demo_on_a_terminal(monkeypatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    monkeypatch.setattr("tidegate.cli.demo._SECONDS", 0.4)
-    monkeypatch.setattr("tidegate.cli.demo._PATIENCE", 0.0)
-    result = run("demo")
-    assert "40 stations, hour 2" in result.stdout
-    assert "compiling kernels, once" in result.stderr
-
-
 def test_demo_uses_every_family_and_leaves_no_subscription_wrong(tmp_path):
     run("demo", "--write", tmp_path / "valley", "--readings", 100)
     assert run("check", tmp_path / "valley" / "subscriptions.jsonl").stdout == "100 subscriptions: 100 good, 0 wrong\n"

@@ -14,16 +14,23 @@ from typer.testing import CliRunner
 
 import tidegate as tg
 from bench.page import PAGE, page
+from tests.parts.spark import spark
 from tidegate.cli.app import app
 from tidegate.cli.publications import publication, table
 from tidegate.errors import CATALOGUE
 from tidegate.model import RESERVED
+from tidegate.pipeline.config import SECTIONS, SINKS, SOURCES, load
+from tidegate.pipeline.failure import failure
+from tidegate.pipeline.metrics import METRICS
+from tidegate.pipeline.session import SETTINGS
 from tidegate.predicates import FUNCTIONS
 
+__all__ = ["spark"]
+
 ROOT = Path(__file__).parents[1]
-README, LANGUAGE, ERRORS, ARCHITECTURE, CONTRIBUTING = (
-    (ROOT / name).read_text("utf-8")
-    for name in ("README.md", "docs/LANGUAGE.md", "docs/ERRORS.md", "docs/ARCHITECTURE.md", "CONTRIBUTING.md")
+README, CONTRIBUTING = ((ROOT / name).read_text("utf-8") for name in ("README.md", "CONTRIBUTING.md"))
+LANGUAGE, ERRORS, ARCHITECTURE, OPERATIONS = (
+    (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("LANGUAGE", "ERRORS", "ARCHITECTURE", "OPERATIONS")
 )
 
 _EXAMPLE = re.compile(r"^\| `(.+?)` \| `(\{.*\})` \| (yes|no) \|$", re.MULTILINE)
@@ -39,6 +46,10 @@ def blocks(text: str, kind: str) -> list[str]:
 
 def subscribed(where: str) -> tg.Engine:
     return tg.Engine([tg.Subscription("s", "ann", where)])
+
+
+def failed(text: str) -> None:
+    raise failure(RuntimeError(text))
 
 
 # --- executed -------------------------------------------------------------------------------------------------------
@@ -68,7 +79,15 @@ def test_every_example_row_is_recognised():
     assert len(rows) == len(EXAMPLES) > 100
 
 
-@pytest.mark.parametrize("code_block", blocks(README, "python") + blocks(CONTRIBUTING, "python"))
+CODE = blocks(README, "python") + blocks(CONTRIBUTING, "python")
+
+
+@pytest.mark.parametrize("code_block", [block for block in CODE if "tg.session" in block])
+def test_python_blocks_with_spark_run(code_block, capsys, spark):
+    test_python_blocks_run(code_block, capsys)
+
+
+@pytest.mark.parametrize("code_block", [block for block in CODE if "tg.session" not in block])
 def test_python_blocks_run(code_block, capsys):
     registered = dict(FUNCTIONS)
     try:
@@ -80,7 +99,7 @@ def test_python_blocks_run(code_block, capsys):
     assert capsys.readouterr().out.splitlines() == promised or not promised
 
 
-def test_console_blocks_run(tmp_path, monkeypatch):
+def test_console_blocks_run(tmp_path, monkeypatch, spark):
     monkeypatch.chdir(tmp_path)
     ran = set()
     for session in "".join(blocks(README, "console")).split("$ ")[1:]:
@@ -94,7 +113,14 @@ def test_console_blocks_run(tmp_path, monkeypatch):
         assert result.exit_code == 0, (command, result.output)
         assert not promised or result.stdout.splitlines() == promised
         ran.add(arguments[0])
-    assert {"check", "match", "explain", "functions", "demo"} <= ran
+    ours = {"check", "match", "explain", "functions", "demo", "run", "publish", "subscribe", "unsubscribe", "list"}
+    assert ours | {"status"} == ran
+
+
+@pytest.mark.parametrize("text", blocks(README, "toml") + blocks(OPERATIONS, "toml"))
+def test_toml_blocks_are_good(text, tmp_path):
+    (tmp_path / "pipeline.toml").write_text(text)
+    assert load(tmp_path / "pipeline.toml").sinks
 
 
 @pytest.mark.parametrize(("code", "name", "builtin", "example"), FAULTS)
@@ -102,7 +128,7 @@ def test_error_examples_fail_as_they_say(code, name, builtin, example):
     import builtins
 
     with pytest.raises(tg.TidegateError) as caught:
-        eval(example, {"tg": tg, "datetime": datetime, "UTC": UTC, "subscribed": subscribed})
+        eval(example, {"tg": tg, "datetime": datetime, "UTC": UTC, "subscribed": subscribed, "failed": failed})
     assert (caught.value.code, type(caught.value).__name__) == (code, name)
     assert isinstance(caught.value, getattr(builtins, builtin))
     assert str(caught.value).startswith("expected ")
@@ -142,6 +168,34 @@ def test_every_command_is_documented_and_has_an_example(command):
     assert f"Example:\n    tidegate {command}" in text
 
 
+@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+def test_every_spark_setting_is_documented_with_its_reason(setting):
+    assert f"| `{setting.name}` | `{setting.value}` | {setting.reason} |\n" in OPERATIONS
+
+
+@pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+def test_every_metric_is_documented(metric):
+    assert f"| `{metric.name}` | {metric.meaning} |\n" in OPERATIONS
+
+
+@pytest.mark.parametrize(("section", "kinds"), [("[source]", SOURCES), ("[[sinks]]", SINKS)])
+def test_every_source_and_sink_is_documented_with_its_keys_and_no_others(section, kinds):
+    text = OPERATIONS.split(f"### `{section}`", 1)[1].split("\n##", 1)[0]
+    told = re.findall(r"^\| `(\w+)` \| `?(\w*)`? ?\|", text, re.MULTILINE)
+    assert set(told) == {
+        (name, key) for name, cls in kinds.items() for key in [field.name for field in fields(cls)] or [""]
+    }
+    promises = OPERATIONS.split("## Exactly once", 1)[1].split("\n## ", 1)[0]
+    for name in kinds:
+        assert f"\n| `{name}` |" in promises
+
+
+@pytest.mark.parametrize(("section", "cls"), SECTIONS.items())
+def test_every_key_of_a_section_is_documented_and_no_others(section, cls):
+    text = OPERATIONS.split(f"### `[{section}]`", 1)[1].split("\n##", 1)[0]
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == [field.name for field in fields(cls)]
+
+
 def test_the_registry_examples_compile():
     for known in FUNCTIONS.values():
         assert len(subscribed(known.example)) == 1
@@ -160,7 +214,7 @@ def test_the_functions_not_there_yet_are_not_there():
 def test_the_module_map_is_the_modules():
     mapped = set(re.findall(r"^    ([a-z_]+(?:/|\.py)) ", ARCHITECTURE, re.MULTILINE))
     there = {p.name + "/" for p in (ROOT / "tidegate").iterdir() if (p / "__init__.py").exists()}
-    there |= {p.name for p in (ROOT / "tidegate").glob("*.py")} - {"__init__.py"}
+    there |= {p.name for p in (ROOT / "tidegate").glob("*.py")} - {"__init__.py", "__main__.py"}
     assert mapped == there
 
 

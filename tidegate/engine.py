@@ -14,18 +14,15 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self, overload
 
-import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import PublicationError, SettingError, SubscriptionError, TidegateError, shown
 from tidegate.explain import Explanation, explain
-from tidegate.index import ArrowBatch, Batch, Index, Matches, ObjectBatch
-from tidegate.index.batch import text_buffers
+from tidegate.index import ArrowBatch, Batch, Index, ObjectBatch, outcome
 from tidegate.index.catalogue import Catalogue
 from tidegate.index.snapshot import load, save
-from tidegate.kernels.gather import notification_ids, text_hashes
 from tidegate.language import DEFAULT_LIMITS, Attribute, Call, Instant, Limits, Node, from_json, parse, render_instant
-from tidegate.model import FLAT, GROUPED, Notification, Publication, Subscription, micros, moment
+from tidegate.model import Notification, Publication, Subscription, micros, moment
 from tidegate.predicates import Filter, compile_filter
 
 __all__ = ["Engine"]
@@ -47,7 +44,7 @@ class Engine:
         self._now: datetime | None = None
         if isinstance(subscriptions, Subscription) or not isinstance(subscriptions, Iterable):
             raise SubscriptionError("subscriptions, one after the other", shown(subscriptions))
-        with _without_garbage_collection():
+        with without_garbage_collection():
             for subscription in subscriptions:
                 self.subscribe(subscription)
             _ = self._index.segments  # build now, not at the first publication
@@ -104,13 +101,13 @@ class Engine:
         if isinstance(publications, pa.Table | pa.RecordBatch):
             batch: Batch = ArrowBatch(publications)
             matches = self._index.match(batch)
-            return self._grouped(batch, matches) if grouped else self._flat(batch, matches)
+            return (outcome.grouped if grouped else outcome.flat)(batch, matches, self._catalogue)
         if grouped:
             raise SettingError("an Arrow table with grouped=True", shown(type(publications).__name__))
         if isinstance(publications, Publication | str | bytes | Mapping) or not isinstance(publications, Iterable):
             raise PublicationError("a list of publications or an Arrow table", shown(publications))
         batch = ObjectBatch(list(publications))
-        return self._notifications(self._flat(batch, self._index.match(batch)))
+        return self._notifications(outcome.flat(batch, self._index.match(batch), self._catalogue))
 
     def advance(self, now: datetime) -> list[Notification]:
         """Tell the engine what time it is. Conditions on single publications have nothing to say to that."""
@@ -120,38 +117,6 @@ class Engine:
             raise SettingError(f"a time not before {self._now.isoformat()}", now.isoformat())
         self._now = now
         return []
-
-    def _grouped(self, batch: Batch, matches: Matches) -> pa.Table:
-        some = np.flatnonzero(np.diff(matches.start))
-        start = np.append(matches.start[some], matches.start[-1])
-        ids = self._catalogue.texts("id", matches.owners)
-        rows = pa.array(some)
-        times = pa.array(batch.times(), pa.timestamp("us", "UTC"))
-        lists = pa.LargeListArray.from_arrays(pa.array(start), ids)
-        return pa.table(
-            [batch.ids().take(rows), times.take(rows), lists], ["publication_id", "time", "subscription_ids"]
-        ).cast(GROUPED)
-
-    def _flat(self, batch: Batch, matches: Matches) -> pa.Table:
-        start, owners = matches
-        rows = np.repeat(np.arange(batch.length), np.diff(start))
-        ids = self._catalogue.texts("id", owners)
-        times = batch.times()
-        hashes = [text_hashes(*text_buffers(texts)[:2]) for texts in (ids, batch.keys())]
-        digits = notification_ids(start, hashes[0], hashes[1], times)
-        offsets = np.arange(len(owners) + 1, dtype=np.int32) * 32
-        names = pa.StringArray.from_buffers(len(owners), pa.py_buffer(offsets), pa.py_buffer(digits))
-        publications = batch.ids().take(pa.array(rows)).cast(pa.string())
-        columns = [
-            names,
-            ids.cast(pa.string()),
-            self._catalogue.texts("subscriber", owners).cast(pa.string()),
-            pa.array(times[rows], pa.timestamp("us", "UTC")),
-            pa.ListArray.from_arrays(pa.array(np.arange(len(owners) + 1, dtype=np.int32)), publications),
-            pa.nulls(len(owners), pa.float64()),
-            pa.nulls(len(owners), pa.float64()),
-        ]
-        return pa.table(columns, FLAT).sort_by([("time", "ascending"), ("subscription_id", "ascending")])
 
     @staticmethod
     def _notifications(table: pa.Table) -> list[Notification]:
@@ -188,10 +153,10 @@ class Engine:
             save(self._index, self._catalogue, directory)
 
     @classmethod
-    def load(cls, directory: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS) -> Engine:
-        """The engine of a snapshot; its arrays stay in their files until they are touched."""
+    def load(cls, *directories: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Engine:
+        """The engine of a snapshot, or of several together; the arrays stay in their files until they are touched."""
         engine = cls(limits=limits)
-        engine._index, engine._catalogue = load(directory)
+        engine._index, engine._catalogue = load(*directories)
         return engine
 
     def close(self) -> None:
@@ -232,7 +197,7 @@ def activity(subscription: Subscription) -> list[Node]:
 
 
 @contextmanager
-def _without_garbage_collection() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Loading makes many small objects and no cycles; looking for cycles would take a third of the time."""
     enabled = gc.isenabled()
     gc.disable()

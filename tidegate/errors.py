@@ -10,9 +10,11 @@ __all__ = [
     "CATALOGUE",
     "LimitError",
     "ParseError",
+    "PipelineError",
     "PublicationError",
     "SettingError",
     "SnapshotError",
+    "StoreError",
     "SubscriptionError",
     "TidegateError",
     "TypeMismatch",
@@ -104,6 +106,20 @@ class SnapshotError(TidegateError, OSError):
     __str__ = TidegateError.__str__
 
 
+class StoreError(TidegateError, OSError):
+    """A database cannot be opened or does not answer, or what it holds is of another version."""
+
+    code = "store"
+
+    __str__ = TidegateError.__str__
+
+
+class PipelineError(TidegateError, RuntimeError):
+    """Spark cannot start, or a running pipeline has failed; what Spark said, without its stack traces."""
+
+    code = "pipeline"
+
+
 class SettingError(TidegateError, ValueError):
     """A setting or command-line argument is out of range or names nothing that exists."""
 
@@ -121,6 +137,8 @@ CATALOGUE: dict[str, type[TidegateError]] = {
         UnknownSubscription,
         PublicationError,
         SnapshotError,
+        StoreError,
+        PipelineError,
         SettingError,
     )
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,9 @@ from tidegate.predicates.family import FUNCTIONS
 from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.ranges import contains
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = [
     "Matcher",
@@ -41,6 +44,7 @@ __all__ = [
     "points_agree",
     "restart_changes_nothing",
     "round_trips",
+    "spark_agrees",
     "subscriptions",
 ]
 
@@ -197,6 +201,23 @@ def restart_changes_nothing(
     for subscription in wanted[half:]:
         again.subscribe(subscription)
     assert again.publish(list(publications)) == expected
+
+
+def spark_agrees(spark: SparkSession, nodes: Sequence[Node], publications: Sequence[Publication]) -> None:
+    """``tidegate.match`` on Spark gives what an engine in process gives, in one partition and in several."""
+    from tidegate.pipeline.match import match
+
+    engine, table = Engine(subscriptions(nodes)), as_table(publications)
+    expected = sorted(engine.publish(table).to_pylist(), key=str)
+    frame = spark.createDataFrame(table)
+    for cut in (frame.coalesce(1), frame.repartition(3)):
+        found = match(cut, list(engine)).toArrow().to_pylist()
+        assert sorted(found, key=str) == expected
+        assert _pairs_of(match(cut, list(engine), grouped=True).toArrow()) == _pairs_of(engine.publish(table, grouped=True))
+
+
+def _pairs_of(grouped: pa.Table) -> list[tuple[str, str]]:
+    return sorted((row["publication_id"], id) for row in grouped.to_pylist() for id in row["subscription_ids"])
 
 
 def changes_leave_no_trace(

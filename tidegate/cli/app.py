@@ -1,7 +1,7 @@
 """The command ``tidegate``: puts the commands together and turns a user's mistake into one message and an exit code.
 
-Exit codes: 0 done, 1 something in a checked file is wrong, 2 the input or the arguments cannot be used, 130
-interrupted, 141 whoever read the output has gone.
+Exit codes: 0 done, 1 something in a checked file is wrong or a pipeline failed, 2 the input or the arguments cannot
+be used, 130 interrupted, 141 whoever read the output has gone. What needs Spark imports it when it is called.
 """
 
 from __future__ import annotations
@@ -19,12 +19,19 @@ from tidegate.cli.check import check
 from tidegate.cli.demo import demo
 from tidegate.cli.explain import explain
 from tidegate.cli.functions import functions
+from tidegate.cli.list import list_
 from tidegate.cli.match import match
-from tidegate.errors import TidegateError
+from tidegate.cli.publish import publish
+from tidegate.cli.run import run
+from tidegate.cli.status import status
+from tidegate.cli.subscribe import subscribe
+from tidegate.cli.unsubscribe import unsubscribe
+from tidegate.cli.warmup import warmup
+from tidegate.errors import PipelineError, TidegateError
 
 __all__ = ["app", "main"]
 
-UNUSABLE, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+FAILED, UNUSABLE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
 
 class _Commands(TyperGroup):
@@ -36,6 +43,8 @@ class _Commands(TyperGroup):
             sys.stdout.flush()
         except TidegateError as error:
             typer.echo(f"tidegate: {error}", err=True)
+            if isinstance(error, PipelineError):
+                raise typer.Exit(FAILED) from None
         except BrokenPipeError:  # whoever read our output has gone, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
@@ -81,8 +90,9 @@ def tidegate(
     """
 
 
-for command in (check, match, explain, functions, demo):
+for command in (check, match, explain, functions, demo, run, publish, subscribe, unsubscribe, status, warmup):
     app.command()(command)
+app.command("list")(list_)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
 
 

@@ -1,18 +1,20 @@
-"""``tidegate demo``: the valley of ``tidegate.demo``, run through the engine and shown as it happens."""
+"""``tidegate demo``: the valley of ``tidegate.demo``, written to a log, matched on Spark, shown as it happens."""
 
 from __future__ import annotations
 
 import shutil
 import sys
+import tempfile
 import threading
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from itertools import islice
-from math import ceil
+from datetime import datetime, timedelta
 from pathlib import Path
-from time import perf_counter, sleep
-from typing import Annotated, Any
+from queue import SimpleQueue
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import orjson
@@ -24,19 +26,48 @@ from rich.live import Live
 from rich.rule import Rule
 from rich.text import Text
 
-from tidegate.demo import STATIONS, subscriptions, tables
+from tidegate.cli.kernels import compile_kernels
+from tidegate.cli.spark import spark_session
+from tidegate.demo import BEGIN, PER_TABLE, STATIONS, subscriptions, tables
 from tidegate.engine import Engine
 from tidegate.errors import SettingError
 from tidegate.language import Attribute, parse, walk
-from tidegate.model import RESERVED, Publication, Subscription
+from tidegate.model import RESERVED, Publication, Subscription, moment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.pipeline.status import Status
+    from tidegate.store.registry import Registry
 
 __all__ = ["demo"]
 
-#: Seconds that an hour of the valley takes on the screen, and notifications shown of each.
+#: Seconds that an hour of the valley takes on the screen, and notifications shown of a batch.
 _HOUR, _SHOWN = 0.25, 3
 _SECONDS, _READINGS = 12.0, 50_000
+#: The pipeline that is written beside the files.
+_CONFIG = """# Make the registry and the log first:
+#   tidegate subscribe valley.toml subscriptions.jsonl
+#   tidegate publish valley.toml publications.jsonl
+
+[source]
+type = "log"
+path = "readings.log"
+
+[subscriptions]
+registry = "registry.db"
+
+[[sinks]]
+type = "parquet"
+path = "notifications"
+
+[run]
+checkpoint = "checkpoint"
+"""
+#: Publications per second where nobody watches.
+_RATE = 50_000.0
 _SCREEN = 16
-_PATIENCE = 2.0
+_LOOK, _PATIENCE = 0.1, 2.0
 
 
 def demo(
@@ -47,7 +78,8 @@ def demo(
 ) -> None:
     """Watch an alpine sensor network: forty stations, a hundred subscriptions, notifications as they happen.
 
-    Everything but the rates is the same each time for the same seed.
+    Publications go to a log and from there through Spark, all in a directory that is removed at the end. With
+    --readings the summary is the same each time for the same seed, apart from what it says of time.
 
     \b
     Example:
@@ -70,52 +102,59 @@ def demo(
     _run(console, seed, seconds, readings)
 
 
-def _hours(seed: int, seconds: float | None, readings: int | None) -> Iterator[pa.Table]:
-    hours = tables(np.random.default_rng(seed))
-    if seconds is not None:
-        yield from islice(hours, ceil(seconds / _HOUR))
-        return
-    left = readings or 0
-    while left > 0:
-        table = next(hours).slice(0, left)
-        left -= len(table)
-        yield table
-
-
 # --- running --------------------------------------------------------------------------------------------------------
 
 
-class _Tally:
-    """What has been published and notified so far, and which lines of it are worth showing."""
+class _Valley:
+    """The publications of the valley, made again to show them: a notification has only their ids."""
 
-    def __init__(self, watching: list[Subscription]) -> None:
+    def __init__(self, seed: int) -> None:
+        self._hours = enumerate(tables(np.random.default_rng(seed)))
+        self._kept: deque[tuple[int, pa.Table]] = deque(maxlen=24)
+
+    def publication(self, id: str, time: datetime) -> Publication | None:
+        """The publication of that id and time, if its hour is not long past."""
+        wanted = (time - BEGIN) // timedelta(hours=1)
+        while not self._kept or self._kept[-1][0] < wanted:
+            self._kept.append(next(self._hours))
+        for hour, table in self._kept:
+            if hour == wanted and (row := pc.index(table.column("id"), id).as_py()) >= 0:
+                return _publication(table.slice(row, 1))
+        return None
+
+
+class _Tally:
+    """What has been notified so far, and which lines of it are worth showing. Called by one thread, read by another."""
+
+    def __init__(self, watching: list[Subscription], seed: int) -> None:
         self.watching = {s.id: s for s in watching}
         self.names = {s.id: _names(s) for s in watching}
-        self.publications = self.notifications = self.hours = 0
-        self.seconds = 0.0
+        self.notifications = 0
         self.per_subscription: Counter[str] = Counter()
-        self.shown: Counter[str] = Counter()
         self.first: dict[str, Publication] = {}
+        self.lines: SimpleQueue[str] = SimpleQueue()
+        self._shown: Counter[str] = Counter()
+        self._valley = _Valley(seed)
 
-    def add(self, table: pa.Table, found: pa.Table, seconds: float) -> list[str]:
-        """Count an hour; the lines to show for it, of the subscriptions that have been shown least."""
-        self.publications += len(table)
-        self.notifications += len(found)
-        self.hours += 1
-        self.seconds += seconds
-        ids = found.column("subscription_id")
-        counts = {row["values"]: row["counts"] for row in pc.value_counts(ids).to_pylist()}
+    def add(self, batch: int, found: pa.Table) -> None:
+        """Count the notifications of a batch; lines to show of the subscriptions that have been shown least."""
+        rows: dict[str, tuple[datetime, str]] = {}  # the first of each subscription: batches come in order of time
+        times, ids = found.column("time").to_pylist(), found.column("subscription_id").to_pylist()
+        for time, id, about in zip(times, ids, found.column("publication_ids").to_pylist(), strict=True):
+            rows[id] = min(rows.get(id, (time, about[0])), (time, about[0]))
+        counts = Counter(ids)
+        self.notifications += len(ids)
         self.per_subscription.update(counts)
-        chosen = sorted(counts, key=lambda id: (self.shown[id], counts[id], id))[:_SHOWN]
-        rows = {id: row for row, id in enumerate(table.column("id").to_pylist())} if chosen else {}
-        lines = []
-        for id in chosen:
-            at = pc.index(ids, id).as_py()
-            publication = _publication(table.slice(rows[found.column("publication_ids")[at].as_py()[0]], 1))
-            self.shown[id] += 1
-            self.first.setdefault(id, publication)
-            lines.append((publication.time, self._line(id, publication)))
-        return [line for _, line in sorted(lines)]
+        chosen = set(sorted(counts, key=lambda id: (self._shown[id], counts[id], id))[:_SHOWN])
+        for id, (time, about) in sorted(rows.items(), key=lambda row: (row[1], row[0])):
+            if id not in chosen and id in self.first:
+                continue
+            publication = self._valley.publication(about, time)
+            if publication is not None:
+                self.first.setdefault(id, publication)
+                if id in chosen:
+                    self._shown[id] += 1
+                    self.lines.put(self._line(id, publication))
 
     def _line(self, id: str, publication: Publication) -> str:
         seen = ((name, publication.value(name)) for name in self.names[id])
@@ -123,27 +162,23 @@ class _Tally:
         what = f"{publication.value('station')}: {values}"
         return f"{publication.time:%a %H:%M}  {what:<44} → {self.watching[id].subscriber} ({id.split('/')[1]})"
 
-    def counters(self) -> str:
-        counts = f"{self.publications:,} publications, {self.notifications:,} notifications"
-        return f"{counts}, {len(STATIONS)} stations, hour {self.hours}"
-
 
 def _run(console: Console, seed: int, seconds: float | None, readings: int | None) -> None:
+    from tidegate.pipeline.session import session
+    from tidegate.pipeline.warmup import warmup_aside
+    from tidegate.store.registry import Registry
+
     watching = subscriptions()
-    with _said_if_slow("compiling kernels, once: this takes up to a minute …"):
-        engine = Engine(watching)
-        engine.publish(next(tables(np.random.default_rng(seed))).slice(0, 64))
-    tally = _Tally(watching)
-    with _screen(console) as show:
-        due = perf_counter()
-        for table in _hours(seed, seconds, readings):
-            began = perf_counter()
-            found = engine.publish(table)
-            show(tally.add(table, found, perf_counter() - began), tally)
-            if seconds is not None:
-                due += _HOUR
-                sleep(max(0.0, due - perf_counter()))
-    _summary(tally, engine)
+    tally = _Tally(watching, seed)
+    with ThreadPoolExecutor(1) as aside, tempfile.TemporaryDirectory(prefix="tidegate-demo-") as directory:
+        kernels = aside.submit(compile_kernels)  # while Spark starts
+        with spark_session(session) as spark:
+            with _said_if_slow("compiling kernels, once: this takes up to a minute …"):
+                kernels.result()
+            with Registry(f"{directory}/registry.db") as registry:
+                registry.subscribe(*watching)
+                _summary(tally, *_flow(console, spark, registry, directory, tally, seed, seconds, readings))
+    warmup_aside()
 
 
 @contextmanager
@@ -157,13 +192,59 @@ def _said_if_slow(what: str) -> Iterator[None]:
         timer.cancel()
 
 
+def _flow(
+    console: Console,
+    spark: SparkSession,
+    registry: Registry,
+    directory: str,
+    tally: _Tally,
+    seed: int,
+    seconds: float | None,
+    readings: int | None,
+) -> tuple[Status, float]:
+    """Generator, log, Spark, and what is found shown as it comes; the numbers, and how many seconds it took."""
+    from tidegate.pipeline.flow import Flow
+    from tidegate.pipeline.sinks import Callback
+    from tidegate.pipeline.sources import GeneratorSource
+
+    rate = _RATE if seconds is None else PER_TABLE / _HOUR
+    source = GeneratorSource(f"{directory}/log", seed=seed, rate=rate, publications=readings)
+    flow = Flow(spark, source, registry, [Callback(tally.add)], checkpoint=f"{directory}/checkpoint")
+    started = perf_counter()
+    flow.start()
+    try:
+        with _screen(console) as show:
+            began = None
+            while not _is_over(flow.status, began, seconds, readings):
+                flow.wait(_LOOK)
+                if source.failure is not None:
+                    raise source.failure
+                if began is None and flow.status.batches:
+                    began = perf_counter()
+                show(tally, flow.status)
+            seconds_taken = perf_counter() - started
+    finally:
+        flow.stop()
+    return flow.status, seconds_taken
+
+
+def _is_over(status: Status, began: float | None, seconds: float | None, readings: int | None) -> bool:
+    if readings is not None:
+        return status.publications >= readings
+    return began is not None and seconds is not None and perf_counter() - began >= seconds
+
+
+def _hours_seen(status: Status) -> int:
+    return 0 if status.newest is None else (moment(status.newest) - BEGIN) // timedelta(hours=1) + 1
+
+
 @contextmanager
-def _screen(console: Console) -> Iterator[Any]:
+def _screen(console: Console) -> Iterator[Callable[[_Tally, Status], None]]:
     """A function that shows lines: a screen that moves on a terminal, plain lines elsewhere."""
     if not console.is_terminal:
 
-        def plain(lines: list[str], tally: _Tally) -> None:
-            for line in lines:
+        def plain(tally: _Tally, status: Status) -> None:
+            for line in _new(tally):
                 typer.echo(line)
 
         yield plain
@@ -171,30 +252,36 @@ def _screen(console: Console) -> Iterator[Any]:
     last: deque[str] = deque(maxlen=_SCREEN)
     with Live(console=console, refresh_per_second=8) as live:
 
-        def moving(lines: list[str], tally: _Tally) -> None:
-            last.extend(lines)
+        def moving(tally: _Tally, status: Status) -> None:
+            last.extend(_new(tally))
             body = [Text(line, no_wrap=True, overflow="ellipsis") for line in last]
-            live.update(Group(*body, Rule(), Text(tally.counters(), style="bold")))
+            counts = f"{status.publications:,} publications, {tally.notifications:,} notifications"
+            counters = f"{counts}, {len(STATIONS)} stations, hour {_hours_seen(status)}"
+            live.update(Group(*body, Rule(), Text(counters, style="bold")))
 
         yield moving
 
 
-def _summary(tally: _Tally, engine: Engine) -> None:
-    notified, seconds = tally.per_subscription, max(tally.seconds, 1e-9)
+def _new(tally: _Tally) -> list[str]:
+    return [tally.lines.get() for _ in range(tally.lines.qsize())]
+
+
+def _summary(tally: _Tally, status: Status, seconds: float) -> None:
+    notified = tally.per_subscription
     typer.echo(
-        f"\n{tally.publications:,} publications in {tally.hours} hours of the valley's time gave "
-        f"{tally.notifications:,} notifications to {len(notified)} of {len(engine)} subscriptions."
+        f"\n{status.publications:,} publications in {_hours_seen(status)} hours of the valley's time gave "
+        f"{tally.notifications:,} notifications to {len(notified)} of {len(tally.watching)} subscriptions."
     )
-    rates = f"{tally.publications / seconds:,.0f} publications/s, {tally.notifications / seconds:,.0f} notifications/s"
-    typer.echo(f"Matching took {tally.seconds:.2f} s: {rates}.")
+    rates = f"{status.publications / seconds:,.0f} publications/s, {tally.notifications / seconds:,.0f} notifications/s"
+    typer.echo(f"Spark took {seconds:.1f} s and {status.batches} batches, its first one included: {rates}.")
     if notified:
         typer.echo("\nMost notified:")
         for id, count in sorted(notified.items(), key=lambda pair: (-pair[1], pair[0]))[:5]:
             typer.echo(f"  {count:>8,}  {id:<36} {tally.watching[id].where}")
         example = max(tally.first, key=lambda id: (len(tally.names[id]), id))
-        publication = tally.first[example]
-        typer.echo(f"\nWhy {tally.watching[example].subscriber} heard of {publication.id} (subscription {example}):")
-        for line in str(engine.explain(example, publication)).splitlines():
+        publication, subscription = tally.first[example], tally.watching[example]
+        typer.echo(f"\nWhy {subscription.subscriber} heard of {publication.id} (subscription {example}):")
+        for line in str(Engine([subscription]).explain(example, publication)).splitlines():
             typer.echo(f"  {line}")
     command = "tidegate" if shutil.which("tidegate") else sys.argv[0]
     typer.echo("\nTry this next:")
@@ -237,8 +324,12 @@ def _write(directory: Path, seed: int, readings: int) -> None:
         for s in watching:
             file.write(orjson.dumps({"id": s.id, "subscriber": s.subscriber, "where": s.where}, option=options))
     with (directory / "publications.jsonl").open("wb") as file:
-        for table in _hours(seed, None, readings):
-            for row in table.to_pylist():
+        left = readings
+        for hour in tables(np.random.default_rng(seed)):
+            for row in hour.slice(0, left).to_pylist():
                 there = {name: value for name, value in row.items() if value is not None}
                 file.write(orjson.dumps(there, option=options))
+            if (left := left - len(hour)) <= 0:
+                break
+    (directory / "valley.toml").write_text(_CONFIG, encoding="utf-8")
     typer.echo(f"{len(watching)} subscriptions and {readings:,} publications written to {directory}")

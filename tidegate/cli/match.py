@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
@@ -13,9 +13,8 @@ from typing import Annotated, BinaryIO
 import orjson
 import pyarrow as pa
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from tidegate.cli.progress import progress
 from tidegate.cli.publications import Batch, batches
 from tidegate.cli.subscriptions import load
 from tidegate.engine import Engine
@@ -51,13 +50,14 @@ def match(
     engine = load(subscriptions)
     source = batches(publications)
     began, seen, sent = perf_counter(), 0, 0
-    with _written_to(output) as target, _progress(publications) as show:
+    with _written_to(output) as target, progress(publications.stat().st_size) as show:
         for batch in source:
             found = _matched(engine, batch, grouped)
             _write(found, target)
             seen += len(batch.rows)
             sent += _notifications(found, grouped)
-            show(batch.read, seen, sent, perf_counter() - began)
+            rate = seen / max(perf_counter() - began, 1e-9)
+            show(batch.read, f"{seen:,} publications, {rate:,.0f}/s, {sent:,} notifications")
     seconds = perf_counter() - began
     typer.echo(f"{seen:,} publications, {sent:,} notifications, {seconds:.2f} s", err=True)
 
@@ -111,19 +111,3 @@ def _written_to(output: Path | None) -> Iterator[BinaryIO]:
     else:
         with output.open("wb") as file:
             yield file
-
-
-@contextmanager
-def _progress(file: Path) -> Iterator[Callable[[int, int, int, float], None]]:
-    """A bar on the terminal; nothing where standard error is none."""
-    console = Console(stderr=True)
-    columns = (BarColumn(), TaskProgressColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("", total=file.stat().st_size)
-
-        def show(read: int, seen: int, sent: int, seconds: float) -> None:
-            rate = seen / max(seconds, 1e-9)
-            counts = f"{seen:,} publications, {rate:,.0f}/s, {sent:,} notifications"
-            bar.update(task, completed=read, description=counts)
-
-        yield show

@@ -9,17 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidegate.cli.records import JSON, cells, extension, objects, timestamp
+from tidegate.cli.records import JSON, cells, extension, objects
 from tidegate.errors import PublicationError, TidegateError, shown
 from tidegate.model import RESERVED, Publication
+from tidegate.records import publication, table
 
 __all__ = ["Batch", "batches", "publication", "table"]
 
@@ -27,7 +26,6 @@ __all__ = ["Batch", "batches", "publication", "table"]
 SIZE = 8192
 
 _INSTANT = pa.timestamp("us", "UTC")
-_POINT = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
 #: At the end only: before it may stand the name of a column, which may be anything.
 _ROW = re.compile(r"\brow (\d+)\Z")
 
@@ -74,106 +72,6 @@ def _json(path: Path, size: int) -> Iterator[Batch]:
             found, numbers = [], []
     if found:
         yield Batch(table(found) or found, path, numbers, unit, read)
-
-
-def publication(record: dict[str, Any], place: str) -> Publication:
-    """A publication from a JSON object whose attributes stand beside its fields or under ``attributes``."""
-    fields: dict[str, Any] = {}
-    attributes: dict[str, Any] = {}
-    try:
-        nested = record.get("attributes")
-        flat = record if nested is None else {name: value for name, value in record.items() if name != "attributes"}
-        if nested is not None and not isinstance(nested, dict):
-            raise PublicationError("an object of attributes", shown(nested))
-        for name, value in flat.items():
-            if value is None or name == "attributes":
-                continue
-            if name not in RESERVED or name == "event":
-                attributes[name] = _value(value, name)
-            elif RESERVED[name] == "time":
-                fields[name] = timestamp(value, name, PublicationError)
-            else:
-                fields[name] = _value(value, name)
-        for name in ("id", "source", "time"):
-            if name not in fields:
-                raise PublicationError(f"a field {name}", f"{', '.join(flat) or 'none'}")
-        for name, value in (nested or {}).items():
-            attributes[name] = _value(value, name)
-        return Publication(**fields, attributes=attributes)
-    except TidegateError as error:
-        error.at = f"{error.at}, {place}" if error.at else place
-        raise
-
-
-def _value(value: Any, name: str) -> Any:
-    """A JSON value as an attribute: objects stand for points, timestamps and dates, as they do in CQL2-JSON."""
-    if isinstance(value, list):  # one within it is no value at any depth, which the model says
-        return [item if isinstance(item, list) else _value(item, name) for item in value]
-    if not isinstance(value, dict):
-        return value
-    match value:
-        case {"lon": lon, "lat": lat} if len(value) == 2:
-            return lon, lat
-        case {"type": "Point", "coordinates": [lon, lat, *_]} if len(value) == 2:
-            return lon, lat
-        case {"timestamp": text} if len(value) == 1:
-            return timestamp(text, name, PublicationError)
-        case {"date": str(text)} if len(value) == 1:
-            try:
-                return date.fromisoformat(text)
-            except ValueError:
-                raise PublicationError("a date such as '2026-11-15'", shown(text), name) from None
-    wanted = '{"lon": …, "lat": …}, {"type": "Point", …}, {"timestamp": …} or {"date": …}'
-    raise PublicationError(f"a value, a list or an object {wanted}", shown(value), name)
-
-
-# --- columns --------------------------------------------------------------------------------------------------------
-
-
-def table(publications: list[Publication]) -> pa.Table | None:
-    """Publications as columns; None where some attribute has values of several kinds, which no column can hold."""
-    columns: dict[str, pa.Array] = {
-        "id": pa.array([p.id for p in publications], pa.string()),
-        "source": pa.array([p.source for p in publications], pa.string()),
-        "time": pa.array([p.time for p in publications], _INSTANT),
-    }
-    names = dict.fromkeys(("start", "end", "phase", "location", "valid_until"))
-    names |= dict.fromkeys(name for p in publications for name in p.attributes)
-    for name in names:
-        values = [p.value(name) for p in publications]
-        kinds = {type(value) for value in values if value is not None}
-        if not kinds:
-            continue
-        members = {type(item) for value in values if value for item in value} if kinds == {list} else set()
-        kind = _LISTS.get(frozenset(members)) if kinds == {list} else _KINDS.get(frozenset(kinds))
-        if kind is None:
-            return None
-        if kinds == {tuple}:
-            values = [None if v is None else {"lon": v[0], "lat": v[1]} for v in values]
-        elif (
-            kind == pa.float64()
-        ):  # an integer may be too large for Arrow; the model saw to it that none is for a double
-            values = [None if v is None else float(v) for v in values]
-        elif kinds == {list} and pa.types.is_float64(kind.value_type):
-            values = [None if v is None else [float(item) for item in v] for v in values]
-        columns[name] = pa.array(values, kind)
-    return pa.table(columns)
-
-
-_KINDS: dict[frozenset[type], pa.DataType] = {
-    frozenset({int}): pa.float64(),
-    frozenset({float}): pa.float64(),
-    frozenset({int, float}): pa.float64(),
-    frozenset({str}): pa.string(),
-    frozenset({bool}): pa.bool_(),
-    frozenset({datetime}): _INSTANT,
-    frozenset({date}): pa.date32(),
-    frozenset({tuple}): _POINT,
-}
-_LISTS: dict[frozenset[type], pa.DataType] = {
-    frozenset(): pa.list_(pa.float64()),
-    **{kinds: pa.list_(kind) for kinds, kind in _KINDS.items() if kind != _POINT},
-}
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Records of a text file, each with its place in it: JSON Lines, a JSON array, or CSV; and timestamps in records.
+"""Records of a text file, each with its place in it: JSON Lines, a JSON array, or CSV.
 
 What else stands in a record is the business of whoever asked for it; a record that cannot be read is an error that
 names the file and the line.
@@ -10,15 +10,13 @@ import csv
 from codecs import BOM_UTF8
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from tidegate.errors import SettingError, TidegateError, shown
-from tidegate.language import instant
-from tidegate.model import moment
+from tidegate.records import timestamp
 
 __all__ = ["JSON", "Place", "cells", "extension", "lines", "objects", "text", "timestamp"]
 
@@ -135,14 +133,3 @@ def cells(path: Path, error: type[TidegateError]) -> Iterator[tuple[Place, list[
     except UnicodeDecodeError as wrong:
         byte = wrong.object[wrong.start]
         raise error("text in UTF-8", f"the byte 0x{byte:02x}", f"{path}, at or after line {line}") from None
-
-
-def timestamp(given: Any, name: str, error: type[TidegateError]) -> datetime:
-    """The instant that a field gives as text, with its offset from UTC."""
-    try:
-        micros, is_date = instant(given) if isinstance(given, str) else (0, True)
-    except TidegateError as wrong:
-        raise error(wrong.expected, wrong.got, name) from None
-    if is_date:
-        raise error("a timestamp such as '2026-11-15T08:00:00Z'", shown(given), name)
-    return moment(micros)

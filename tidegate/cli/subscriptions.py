@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tidegate.engine import Engine
 from tidegate.errors import SubscriptionError, TidegateError, shown
 from tidegate.model import Subscription
 
-__all__ = ["FIELDS", "load", "subscriptions"]
+__all__ = ["FIELDS", "load", "read", "subscription", "subscriptions"]
 
 FIELDS = ("id", "subscriber", "where", "active_from", "active_until")
 _PLAIN = (".cql2", ".txt")
@@ -28,27 +29,40 @@ def subscriptions(path: Path) -> Iterator[tuple[Place, Subscription | TidegateEr
             yield place, record
             continue
         try:
-            yield place, _subscription(record)
+            yield place, subscription(record)
         except TidegateError as error:
             yield place, error
 
 
 def load(path: Path) -> Engine:
     """An engine with all subscriptions of a file; the first that cannot be taken is an error that names its place."""
-    places: list[Place] = []  # of the subscription that is being taken
+    taken: list[Place] = []  # the last is the place of the subscription that is being taken
+    with _placed(taken):
+        return Engine(_good(path, taken))
 
-    def good() -> Iterator[Subscription]:
-        for place, entry in subscriptions(path):
-            places[:] = [place]
-            if isinstance(entry, TidegateError):
-                raise entry
-            yield entry
 
+def read(path: Path) -> list[Subscription]:
+    """All subscriptions of a file; the first that is none is an error that names its place."""
+    taken: list[Place] = []
+    with _placed(taken):
+        return list(_good(path, taken))
+
+
+def _good(path: Path, taken: list[Place]) -> Iterator[Subscription]:
+    for place, entry in subscriptions(path):
+        taken[:] = [place]
+        if isinstance(entry, TidegateError):
+            raise entry
+        yield entry
+
+
+@contextmanager
+def _placed(taken: list[Place]) -> Iterator[None]:
     try:
-        return Engine(good())
+        yield
     except TidegateError as error:
-        if places and str(places[0]) not in error.at:
-            error.at = f"{error.at}, {places[0]}" if error.at else str(places[0])
+        if taken and str(taken[0]) not in error.at:
+            error.at = f"{error.at}, {taken[0]}" if error.at else str(taken[0])
         raise
 
 
@@ -78,7 +92,8 @@ def _plain(path: Path) -> Iterator[tuple[Place, dict[str, Any] | TidegateError]]
             yield place, {"id": str(place.number), "subscriber": path.stem, "where": text}
 
 
-def _subscription(record: dict[str, Any]) -> Subscription:
+def subscription(record: dict[str, Any]) -> Subscription:
+    """A subscription of its fields."""
     for name in record:
         if name not in FIELDS:
             raise SubscriptionError(f"the fields {', '.join(FIELDS)}", shown(name))

@@ -18,7 +18,7 @@ from tidegate.language import from_json, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Subscription
 
-__all__ = ["SCHEMA", "Catalogue"]
+__all__ = ["SCHEMA", "Catalogue", "restored", "stored"]
 
 _INSTANT = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(
@@ -89,9 +89,9 @@ class Catalogue:
 
     def subscription(self, number: int) -> Subscription:
         """The subscription of a number, as it was given."""
-        row = self._row(number)
-        where = row[2] if isinstance(row[2], str) else row[2].decode()
-        return Subscription(row[0], row[1], orjson.loads(where) if _is_json(where) else where, row[3], row[4])
+        id, subscriber, where, active_from, active_until = self._row(number)
+        where = where if isinstance(where, str) else where.decode()
+        return Subscription(id, subscriber, restored(where), active_from, active_until)
 
     def _row(self, number: int) -> tuple[Any, ...]:
         base = int(self._table.num_rows)
@@ -118,7 +118,7 @@ class Catalogue:
     def _chunked(self, name: str) -> list[pa.Array]:
         """All texts of one field in a few arrays, the largest first; what was added since the last time is one more."""
         with self._reading:
-            chunks = self._texts.get(name) or [pa.concat_arrays(self._table.column(name).chunks or [_NO_TEXTS])]
+            chunks = self._texts.get(name) or self._table.column(name).chunks or [_NO_TEXTS]
             known = sum(len(chunk) for chunk in chunks)
             if known < self.numbers_given:
                 place = SCHEMA.get_field_index(name)
@@ -150,5 +150,12 @@ def _stored(where: str | dict[str, Any] | bool) -> str | bytes:
         return orjson.dumps(to_json(from_json(where, NO_LIMITS)))
 
 
-def _is_json(where: str) -> bool:
-    return where.startswith("{") or where in ("true", "false")
+def stored(where: str | dict[str, Any] | bool) -> str:
+    """An expression as text: CQL2 text as it is, CQL2-JSON as JSON."""
+    text = _stored(where)
+    return text if isinstance(text, str) else text.decode()
+
+
+def restored(where: str) -> str | dict[str, Any] | bool:
+    """The expression that was stored."""
+    return orjson.loads(where) if where.startswith("{") or where in ("true", "false") else where

@@ -7,7 +7,7 @@ anything again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -121,6 +121,10 @@ class Segment:
     def merge(segments: Sequence[Segment], dead: NDArray[np.uint8]) -> Segment:
         """One segment of the clauses of several, without those whose owners are all dead."""
         return Segment._of(Clauses.joined([segment.clauses for segment in segments], dead))
+
+    def shifted(self, by: int) -> Segment:
+        """The same with every owner's number so much higher; all else is shared."""
+        return replace(self, clauses=replace(self.clauses, owner=self.clauses.owner + np.int32(by)))
 
     @staticmethod
     def _of(unordered: Clauses) -> Segment:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,6 +16,7 @@ from uuid import uuid4
 import numpy as np
 import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tidegate.errors import SnapshotError, shown
 from tidegate.index.axes import Axes
@@ -26,14 +28,24 @@ from tidegate.language import from_json, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.predicates.column import READINGS, Column
 
-__all__ = ["FORMAT", "load", "save"]
+__all__ = ["FORMAT", "assembled", "load", "read", "save"]
 
 #: Raised whenever a file of an older program could be misread.
 FORMAT = 1
 
 
-def save(index: Index, catalogue: Catalogue, directory: str | os.PathLike[str]) -> None:
-    """Write everything that is alive; an earlier snapshot in the directory is moved aside once the new one is whole."""
+def save(
+    index: Index,
+    catalogue: Catalogue,
+    directory: str | os.PathLike[str],
+    numbers: NDArray[np.int64] | None = None,
+) -> None:
+    """Write everything that is alive; an earlier snapshot in the directory is moved aside once the new one is whole.
+
+    ``numbers`` says who is alive where the catalogue cannot, because ids may stand in it twice.
+    """
+    if numbers is None:
+        numbers = np.array(sorted(catalogue.numbers.values()), np.int64)
     target = _path(directory)
     try:
         is_free = not target.exists() or (target.is_dir() and not any(target.iterdir()))
@@ -46,7 +58,7 @@ def save(index: Index, catalogue: Catalogue, directory: str | os.PathLike[str]) 
             raise
         raise SnapshotError("a directory that can be written", f"{error}", shown(str(target))) from None
     try:
-        _write(index, catalogue, aside)
+        _write(index, catalogue, aside, numbers)
         if target.exists():
             before = aside.with_name(f"{aside.name}-old")
             os.replace(target, before)
@@ -60,8 +72,7 @@ def save(index: Index, catalogue: Catalogue, directory: str | os.PathLike[str]) 
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _write(index: Index, catalogue: Catalogue, directory: Path) -> None:
-    numbers = np.array(sorted(catalogue.numbers.values()), np.int64)
+def _write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[np.int64]) -> None:
     segment = index.compact()
     clauses = segment.clauses
     new_number = np.full(catalogue.numbers_given, -1, np.int32)
@@ -100,8 +111,26 @@ def _read_arrow(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
 
 
-def load(directory: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
-    """The index and the subscriptions of a snapshot; the arrays stay in their files until they are touched."""
+def load(*directories: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
+    """The index and the subscriptions of snapshots; the arrays stay in their files until they are touched.
+
+    Several are put together in that order, each numbered on from the one before; no two may share an id.
+    """
+    return assembled([read(directory) for directory in directories])
+
+
+def assembled(parts: Sequence[tuple[Segment, pa.Table]]) -> tuple[Index, Catalogue]:
+    """One index over segments that were each saved by themselves."""
+    segments, count = [], 0
+    for segment, subscriptions in parts:
+        segments.append(segment.shifted(count) if count else segment)
+        count += subscriptions.num_rows
+    table = pa.concat_tables([subscriptions for _, subscriptions in parts]) if parts else None
+    return Index(segments, count), Catalogue(table)
+
+
+def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
+    """The segment of one snapshot and the table of its subscriptions."""
     source = _path(directory)
     try:
         facts = orjson.loads((source / "index.json").read_bytes())
@@ -130,7 +159,7 @@ def load(directory: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
         raise SnapshotError(
             "a directory with a complete snapshot", f"{type(error).__name__}: {error}", str(source)
         ) from None
-    return Index([segment], subscriptions.num_rows), Catalogue(subscriptions)
+    return segment, subscriptions
 
 
 def _column(reading: str, operand: Any) -> Column:

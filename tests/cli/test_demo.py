@@ -1,0 +1,53 @@
+"""The demo on Spark: the same summary for the same seed, however batches fall."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.cli.commands import run
+
+
+@pytest.fixture(autouse=True)
+def aside(monkeypatch):
+    """Whether the cache for a faster start was made in passing; here it is not."""
+    asked = []
+    monkeypatch.setattr("tidegate.pipeline.warmup.warmup_aside", lambda: asked.append(True))
+    return asked
+
+
+def summary(text: str) -> list[str]:
+    """What follows the lines that were shown on the way, without what it says of time."""
+    told = text[text.index("\n\n") :].splitlines()
+    return [line for line in told if not line.startswith("Spark took")]
+
+
+def test_demo_is_the_same_for_a_seed(spark, aside, monkeypatch):
+    first = run("demo", "--seed", 3, "--readings", 3000).stdout
+    monkeypatch.setattr("tidegate.cli.demo._RATE", 6000.0)  # other batches
+    second = run("demo", "--seed", 3, "--readings", 3000).stdout
+    assert summary(first) == summary(second)
+    assert summary(first) != summary(run("demo", "--readings", 3000).stdout)
+    assert "3,000 publications in 2 hours" in first
+    assert " → " in first.split("\n\n")[0]
+    for words in ("Most notified:", "Why ", "✓", "Try this next:"):
+        assert words in first
+    assert len(aside) == 3
+
+
+def test_demo_of_one_reading_and_of_a_moment(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert "1 publications in 1 hours" in run("demo", "--readings", 1).stdout
+    assert " publications in " in run("demo", "--seconds", 0.4).stdout
+    assert os.listdir(tmp_path) == []
+
+
+def test_demo_on_a_terminal(spark, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setattr("tidegate.cli.demo._SECONDS", 0.4)
+    monkeypatch.setattr("tidegate.cli.demo._PATIENCE", 0.0)
+    result = run("demo")
+    assert "40 stations, hour " in result.stdout
+    assert "compiling kernels, once" in result.stderr

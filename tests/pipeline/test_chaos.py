@@ -1,0 +1,188 @@
+"""SIGKILL at random points, on the driver and on Python workers: in the end the notifications of a quiet run."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from datetime import datetime
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate as tg
+
+pytestmark = pytest.mark.slow
+
+TIME = np.datetime64(datetime(2026, 11, 15).isoformat(), "us")
+ATTRIBUTES = ("a", "b", "c")
+#: How often the driver is killed, and how often a Python worker, before a run is let be.
+DRIVERS, WORKERS = 5, 5
+
+
+def readings(rng, first, count):
+    return pa.table(
+        {
+            "id": pa.array(np.char.add("p", np.arange(first, first + count).astype(str))),
+            "source": pa.array(["z"] * count),
+            "time": pa.array(TIME + np.arange(first, first + count).astype("m8[s]"), pa.timestamp("us", "UTC")),
+            **{name: pa.array(rng.uniform(0, 100, count)) for name in ATTRIBUTES},
+        }
+    )
+
+
+def drawn(rng, id):
+    low, high = np.sort(rng.uniform(0, 100, 2))
+    a, b = rng.choice(ATTRIBUTES, 2, replace=False)
+    where = f"{a} BETWEEN {low:.3f} AND {min(high, low + 2):.3f} AND {b} < {rng.uniform(2, 10):.3f}"
+    return tg.Subscription(id, f"user {id}", where)
+
+
+class Run:
+    """``tidegate run --available-now`` in a process of its own."""
+
+    def __init__(self, config, *options):
+        command = [sys.executable, "-m", "tidegate", "run", str(config), "--available-now", *options]
+        with config.with_suffix(".log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+
+    @property
+    def is_over(self):
+        return self.process.poll() is not None
+
+    def family(self):
+        try:
+            return psutil.Process(self.process.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def workers(self):
+        """Python workers at work: forks of the daemon, which is the only one of them that Java started."""
+        found = []
+        for process in self.family():
+            try:
+                parent = process.parent()
+                if parent and "tidegate.pipeline.daemon" in process.cmdline() and "java" not in parent.name():
+                    found.append(process)
+            except psutil.NoSuchProcess:
+                continue
+        return found
+
+    def kill(self):
+        """The driver and, as it would go with a machine, its Java; by id, all of them."""
+        family = self.family()
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        _, alive = psutil.wait_procs(family, timeout=20)
+        for process in alive:
+            process.kill()
+        psutil.wait_procs(alive, timeout=20)
+
+
+def disturbed(config, progress, rng):
+    """Run to the end, with kills on the way. ``progress()`` says how much has come out so far."""
+    drivers, workers = 0, 0
+    deadline = time.monotonic() + 900
+    while True:
+        run, before = Run(config), progress()
+        while drivers < DRIVERS or workers < WORKERS:
+            assert time.monotonic() < deadline
+            if run.is_over:
+                break
+            if progress() == before:  # let each run do something
+                time.sleep(0.05)
+                continue
+            time.sleep(rng.uniform(0, 0.6))
+            if workers < WORKERS and rng.random() < 0.6:
+                if living := run.workers():
+                    rng.choice(living).kill()
+                    workers += 1
+                    before = progress()
+                continue
+            if drivers < DRIVERS:
+                run.kill()
+                drivers += 1
+                break
+        else:
+            run.process.wait(600)
+        if run.is_over and run.process.returncode >= 0:
+            assert run.process.returncode == 0, config.with_suffix(".log").read_text()[-2000:]
+            return drivers, workers
+
+
+def pairs(publications, subscriptions):
+    return pc.binary_join_element_wise(publications, subscriptions, " ").sort() if len(publications) else publications
+
+
+@pytest.mark.parametrize("source", ["log", "files"])
+def test_nothing_is_lost_and_nothing_comes_twice(tmp_path, source):
+    rng = np.random.default_rng(11)
+    total, step = (1_000_000, 25_000) if source == "log" else (300_000, 10_000)
+    registry = tg.Registry(tmp_path / "registry.db")
+    registry.subscribe(*(drawn(rng, f"s{i}") for i in range(500)))
+    expected = []
+    log = tg.Log(tmp_path / "log", version=lambda: registry.version) if source == "log" else None
+    (tmp_path / "in").mkdir()
+    engine = tg.Engine(registry)
+    for number, first in enumerate(range(0, total, step)):
+        table = readings(rng, first, step)
+        if log is not None:
+            log.append(table)
+            expected.append(engine.publish(table))
+            registry.unsubscribe(f"s{number}")
+            engine.unsubscribe(f"s{number}")
+            new = drawn(rng, f"t{number}")
+            registry.subscribe(new)
+            engine.subscribe(new)
+        else:
+            pq.write_table(table, tmp_path / "in" / f"{number:04d}.parquet")
+            expected.append(engine.publish(table))
+    config = tmp_path / "run.toml"
+    config.write_text(
+        f"""
+[source]
+type = "{source}"
+{'path = "log"' if source == "log" else 'path = "in"'}
+{f"rows = {step}" if source == "log" else "files = 1"}
+
+[subscriptions]
+registry = "registry.db"
+
+[[sinks]]
+type = "parquet"
+path = "out"
+
+[[sinks]]
+type = "sql"
+url = "notes.db"
+
+[run]
+checkpoint = "checkpoint"
+"""
+    )
+    out = tmp_path / "out"
+    drivers, workers = disturbed(config, lambda: len(list(out.glob("batch=*"))), random.Random(5))
+    assert (drivers, workers) == (DRIVERS, WORKERS)
+    wanted = pa.concat_tables(expected)
+    store = tg.NotificationStore(tmp_path / "notes.db")
+    assert len(store) == len(wanted) > 10_000
+    assert (
+        store.read()
+        .column("notification_id")
+        .combine_chunks()
+        .sort()
+        .equals(wanted.column("notification_id").combine_chunks().sort())
+    )
+    grouped = pq.read_table(out, columns=["publication_id", "subscription_ids"])
+    lists = grouped.column("subscription_ids").combine_chunks()
+    publications = grouped.column("publication_id").combine_chunks().take(pc.list_parent_indices(lists))
+    told = pairs(publications, pc.list_flatten(lists))
+    first = pc.list_element(wanted.column("publication_ids").combine_chunks(), 0)
+    assert told.equals(pairs(first, wanted.column("subscription_id").combine_chunks()))

@@ -1,0 +1,18 @@
+"""Each test of a database runs on all three."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.parts.mariadb import mariadb
+from tests.parts.postgres import postgres
+
+__all__ = ["mariadb", "postgres"]
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+def url(request, tmp_path):
+    """The address of a new, empty database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "some.db")
+    return request.getfixturevalue({"postgresql": "postgres", "mariadb": "mariadb"}[request.param])()

@@ -1,0 +1,367 @@
+"""The registry on all three databases: changes and versions, names, expressions, which versions are needed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+import tidegate as tg
+from tidegate.store import Registry
+from tidegate.store.row import Row
+
+
+@pytest.fixture
+def registry(url):
+    with Registry(url) as registry:
+        yield registry
+
+
+def made(*ids: str, subscriber: str = "ann") -> list[tg.Subscription]:
+    return [tg.Subscription(id, subscriber, "a > 1") for id in ids]
+
+
+# --- changes --------------------------------------------------------------------------------------------------------
+
+
+def test_every_change_is_a_version(registry, url):
+    other = Registry(url)
+    with closing(other):
+        assert (registry.version, other.version, len(registry)) == (0, 0, 0)
+        assert registry.subscribe(*made("s1")) == 1 == other.version
+        assert other.subscribe(*made("s2", "s3", "s4")) == 4 == registry.version
+        assert registry.unsubscribe("s3", "s1") == 6 == other.version
+        assert registry.subscribe() == registry.unsubscribe() == 6
+        assert [s.id for s in other] == ["s2", "s4"]
+        assert [(r.since, r.until, r.id) for r in other.rows(0, 6)] == [
+            (1, 6, "s1"),
+            (2, None, "s2"),
+            (3, 5, "s3"),
+            (4, None, "s4"),
+        ]
+        assert [r.id for r in other.rows(1, 3)] == ["s2", "s3"]
+        assert other.ended(0, 6) == [(3, 5), (1, 6)]
+        assert other.ended(5, 6) == [(1, 6)]
+        assert other.ended(4, 5) == [(3, 5)]
+
+
+BAD: list[tuple[object, type[tg.TidegateError], str]] = [
+    (tg.Subscription("s2", "ann", "a > > 1"), tg.ParseError, "'s2'"),
+    (tg.Subscription("s2", "ann", "nonsense(a)"), tg.UnknownFunction, "'s2'"),
+    (tg.Subscription("s1", "ann", "a > 1"), tg.SubscriptionError, "an id that is not in use; got 's1'"),
+    (tg.Subscription("s9", "ann", "a > 1"), tg.SubscriptionError, "each id once; got 's9' twice"),
+    (tg.Subscription("s\0", "ann", "a > 1"), tg.SubscriptionError, "without the character NUL"),
+    (tg.Subscription("s2", "\0", "a > 1"), tg.SubscriptionError, "without the character NUL"),
+    (tg.Subscription("s2", "ann", "a = '\0'"), tg.SubscriptionError, "without the character NUL"),
+    ("s2", tg.SubscriptionError, "a Subscription; got 's2'"),
+]
+
+
+def test_one_bad_subscription_refuses_all(registry):
+    registry.subscribe(*made("s1"))
+    for bad, error, says in BAD:
+        with pytest.raises(error) as caught:
+            registry.subscribe(*made("s8", "s9"), bad)
+        assert says in str(caught.value)
+        assert (registry.version, [s.id for s in registry]) == (1, ["s1"])
+
+
+def test_one_unknown_id_refuses_all(registry):
+    registry.subscribe(*made("s1"))
+    for bad in ("s9", "S1", "s1 ", "", "s\0", "\ud800", 7, None, ["s1"]):
+        with pytest.raises(tg.UnknownSubscription):
+            registry.unsubscribe("s1", bad)
+        with pytest.raises(tg.UnknownSubscription):
+            registry.subscription(bad)
+        assert bad not in registry
+        assert (registry.version, "s1" in registry) == (1, True)
+
+
+def test_an_id_cannot_end_twice_and_can_be_used_again(registry):
+    registry.subscribe(*made("s1"))
+    with pytest.raises(tg.UnknownSubscription):
+        registry.unsubscribe("s1", "s1")
+    registry.unsubscribe("s1")
+    with pytest.raises(tg.UnknownSubscription):
+        registry.unsubscribe("s1")
+    assert registry.subscribe(tg.Subscription("s1", "bob", "a > 2")) == 3
+    assert registry.subscription("s1").subscriber == "bob"
+    assert [(r.since, r.until) for r in registry.rows(0, 3)] == [(1, 2), (3, None)]
+
+
+@pytest.fixture
+def chunk(monkeypatch):
+    """How many rows a statement holds, so that a test needs few to have several statements."""
+    for module in ("database", "registry"):
+        monkeypatch.setattr(f"tidegate.store.{module}.CHUNK", 50)
+    return 50
+
+
+def test_more_than_one_statement_holds(registry, chunk):
+    ids = [f"s{i}" for i in range(2 * chunk + 3)]
+    assert registry.subscribe(*made(*ids)) == len(ids) == len(registry)
+    assert [r.id for r in registry.rows(0, len(ids))] == [s.id for s in registry] == ids
+    with pytest.raises(tg.SubscriptionError):
+        registry.subscribe(*made("new", ids[-1]))
+    assert registry.unsubscribe(*ids[::-1]) == 2 * len(ids)
+    assert registry.ended(0, 2 * len(ids)) == [(len(ids) - i, len(ids) + 1 + i) for i in range(len(ids))]
+    assert registry.prune() == len(ids)
+
+
+# --- what is stored -------------------------------------------------------------------------------------------------
+
+
+NAMES = [
+    "a",
+    "A",
+    "á",
+    "a\u0301",
+    "a ",
+    " a",
+    "a  ",
+    "a\t",
+    "ß",
+    "ss",
+    "ﬁ",
+    "fi",
+    "𝒜",
+    "%",
+    "_",
+    "'",
+    '"',
+    "\\",
+    "null",
+]
+NAMES += ["x" * 1024, "x" * 1023 + "y", "𝒜" * 1024, "𝒜" * 1023]
+
+
+def test_names_are_compared_by_their_characters(registry):
+    for number, name in enumerate(NAMES, 1):
+        assert registry.subscribe(tg.Subscription(name, name, "a > 1")) == number
+    assert [(s.id, s.subscriber) for s in registry] == [(name, name) for name in NAMES]
+    for number, name in enumerate(NAMES, 1):
+        assert name in registry
+        assert registry.subscription(name).id == name
+        assert [(e.since, e.subscription.id) for e in registry.listing(name)] == [(number, name)]
+        with pytest.raises(tg.SubscriptionError):
+            registry.subscribe(tg.Subscription(name, "ann", "a > 1"))
+    registry.unsubscribe("a ")
+    assert "a" in registry
+    assert "a " not in registry
+
+
+EXPRESSIONS = [
+    "no2 > 40 AND name = 'Žižkov 𝒜 ''quoted'' %s :x \\'",
+    {"op": ">", "args": [{"property": "no2"}, 40]},
+    True,
+    {"op": "=", "args": [{"property": "name"}, "nul \0 in JSON"]},
+    {"op": "in", "args": [{"property": "name"}, [f"member {i} 𝒜" for i in range(10_000)]]},
+]
+
+
+def test_a_subscription_comes_back_as_it_was(registry):
+    begin = datetime(2026, 11, 15, 8, 0, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
+    times = [(None, None), (begin, datetime.max.replace(tzinfo=UTC)), (datetime.min.replace(tzinfo=UTC), None)]
+    given = [
+        tg.Subscription(f"s{i}.{j}", "ann", where, *active)
+        for i, where in enumerate(EXPRESSIONS)
+        for j, active in enumerate(times)
+    ]
+    registry.subscribe(*given)
+    assert list(registry) == given
+    assert [registry.subscription(s.id) for s in given] == given
+    assert [e.subscription for e in registry.listing()] == given
+    assert list(registry.rows(0, len(given))) == [Row.of(s, i) for i, s in enumerate(given, 1)]
+
+
+def test_limits_are_the_registrys(url):
+    with Registry(url, limits=tg.Limits(text_length=10)) as registry, pytest.raises(tg.LimitError):
+        registry.subscribe(tg.Subscription("s1", "ann", "a > 1 AND b > 1"))
+
+
+def test_listing(registry):
+    before = datetime.now(UTC)
+    registry.subscribe(*made("s1", "s2"), *made("s3", subscriber="bob"), *made("s4"))
+    registry.unsubscribe("s2")
+    assert [(e.subscription.id, e.since) for e in registry.listing()] == [("s1", 1), ("s3", 3), ("s4", 4)]
+    assert [e.subscription.id for e in registry.listing("ann")] == ["s1", "s4"]
+    assert [e.subscription.id for e in registry.listing("ann", 1)] == ["s1"]
+    assert registry.listing(limit=0) == registry.listing("an") == registry.listing("\0") == []
+    assert all(before <= e.created <= datetime.now(UTC) for e in registry.listing())
+    for bad in (-1, 1.5, "1", True):
+        with pytest.raises(tg.SettingError):
+            registry.listing(limit=bad)
+
+
+def test_changes_while_reading(registry, chunk):
+    """A reader that takes its time sees what was there when it began, and keeps nobody waiting."""
+    ids = [f"s{i}" for i in range(20 * chunk)]
+    registry.subscribe(*made(*ids))
+    reading = iter(registry)
+    first = next(reading)
+    registry.unsubscribe(*ids)
+    registry.prune()
+    registry.subscribe(*made("new"))
+    assert [first.id, *(s.id for s in reading)] == ids
+    assert [s.id for s in registry] == ["new"]
+
+
+def test_reading_can_be_given_up(registry, chunk):
+    registry.subscribe(*made(*(f"s{i}" for i in range(20 * chunk))))
+    for _ in range(10):
+        assert next(iter(registry)).id == next(registry.rows(0, 99)).id == "s0"
+    registry.unsubscribe("s0")
+    assert next(iter(registry)).id == "s1"
+
+
+# --- which versions are needed --------------------------------------------------------------------------------------
+
+
+def test_the_first_pin_decides(registry, url):
+    registry.subscribe(*made("s1", "s2"))
+    assert registry.pin("q", 0) == 2
+    registry.subscribe(*made("s3"))
+    with Registry(url) as other:
+        assert other.pin("q", 0) == other.pin("q", 0, 1) == registry.pin("q", 0) == 2
+        assert other.pin("q", 1) == 3
+        assert registry.pin("r", 0, 1) == 1 == other.pin("r", 0)
+    registry.subscribe(*made("s4"))
+    assert registry.pin("q", 3) == 4  # drops batch 0
+    assert registry.pin("q", 1) == 3
+    assert registry.pin("q", 0) == 4
+
+
+def test_needs_never_go_back(registry):
+    registry.subscribe(*made("s1", "s2", "s3"))
+    assert registry.oldest_needed() == 3
+    registry.needs("q", 2)
+    registry.needs("q", 1)
+    assert registry.oldest_needed() == 2
+    registry.needs("r", 1)
+    registry.needs("r ", 0)  # another name
+    assert registry.oldest_needed() == 0
+    before = datetime.now(UTC)
+    assert [(r.query, r.needs) for r in registry.readers()] == [("q", 2), ("r", 1), ("r ", 0)]
+    assert all(abs(r.seen_at - before) < timedelta(minutes=1) for r in registry.readers())
+    registry.needs("r", 3)
+    registry.forget("r ")
+    registry.forget("never heard of")
+    assert registry.oldest_needed() == 2
+    registry.pin("p", 7, 1)
+    assert registry.oldest_needed() == 1
+    assert [(r.query, r.needs) for r in registry.readers()] == [("p", 1), ("q", 2), ("r", 3)]
+    registry.forget("p")
+    registry.forget("q")
+    registry.forget("r")
+    assert (registry.oldest_needed(), registry.readers()) == (3, [])
+
+
+def test_a_query_is_seen_again(registry, monkeypatch):
+    monkeypatch.setattr("tidegate.store.readers._SEEN", 0)
+    registry.needs("q", 2)
+    first = registry.readers()[0].seen_at
+    registry.needs("q", 1)
+    assert registry.readers()[0].seen_at >= first
+    assert registry.readers()[0].needs == 2
+
+
+def test_prune_leaves_what_is_needed(registry):
+    registry.subscribe(*made("s1", "s2", "s3"))
+    registry.unsubscribe("s1", "s2")
+    registry.needs("q", 4)
+    assert registry.prune() == 1
+    assert [r.id for r in registry.rows(0, 5)] == ["s2", "s3"]
+    assert registry.oldest_kept == 4
+    assert registry.prune() == 0
+    registry.forget("q")
+    assert registry.prune() == 1
+    assert [r.id for r in registry.rows(0, 5)] == ["s3"]
+    assert registry.oldest_kept == 5
+    registry.needs("late", 2)  # too late: those versions are gone
+    assert registry.prune() == 0
+    assert registry.oldest_kept == 5
+
+
+def test_bad_names_and_numbers(tmp_path):
+    with Registry(tmp_path / "r.db") as registry:
+        asks = [
+            lambda bad: registry.pin(bad, 0),
+            lambda bad: registry.needs(bad, 0),
+            lambda bad: registry.forget(bad),
+        ]
+        for ask in asks:
+            for bad in ("", "x" * 256, "a\0", "\ud800", None, 3):
+                with pytest.raises(tg.SettingError):
+                    ask(bad)
+        asks = [
+            lambda bad: registry.pin("q", bad),
+            lambda bad: registry.pin("q", 0, -1 if bad is None else bad),
+            lambda bad: registry.needs("q", bad),
+        ]
+        for ask in asks:
+            for bad in (-1, 2**63, 1.0, "1", True, None):
+                with pytest.raises(tg.SettingError):
+                    ask(bad)
+        assert registry.readers() == []
+
+
+# --- processes ------------------------------------------------------------------------------------------------------
+
+
+def test_a_registry_can_be_pickled(url):
+    registry = Registry(url, storage="/somewhere", limits=tg.Limits(depth=9))
+    registry.subscribe(*made("s1"))
+    copy = pickle.loads(pickle.dumps(registry))
+    assert (copy.version, copy.storage, copy._limits) == (1, "/somewhere", tg.Limits(depth=9))
+    copy.subscribe(*made("s2"))
+    registry.close()
+    assert [s.id for s in copy] == ["s1", "s2"]
+    copy.close()
+    assert registry.version == 2  # opened again
+    registry.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_uses_connections_of_its_own(registry):
+    registry.subscribe(*made("s1"))
+    assert registry.version == 1
+    child = os.fork()
+    if not child:
+        outcome = 1
+        try:
+            seen = registry.version
+            registry.subscribe(*made("child"))
+            outcome = 0 if (seen, registry.version, [s.id for s in registry]) == (1, 2, ["s1", "child"]) else 2
+        finally:
+            os._exit(outcome)
+    assert os.waitpid(child, 0)[1] == 0
+    assert registry.version == 2
+    assert registry.subscribe(*made("parent")) == 3
+    assert [s.id for s in registry] == ["s1", "child", "parent"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_parent_that_closes_leaves_the_commits_of_its_child(registry, url):
+    """With SQLite, a child that thought it held its parent's locks would write into a file that is deleted."""
+    registry.subscribe(*made("s1"))
+    there, here = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            registry.subscribe(*made("first"))
+            os.close(here)
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(here)
+    assert os.read(there, 1) == b""
+    os.close(there)
+    registry.close()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with Registry(url) as again:
+        assert [s.id for s in again] == ["s1", "first"]

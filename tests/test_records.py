@@ -1,0 +1,446 @@
+"""JSON texts as tables say the same as the publications they are made from; what is none is a fault, never an error."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import tidegate as tg
+from tests.strategies import ATTRIBUTES, expressions, publications
+from tests.test_laws import ALL
+from tidegate.errors import PublicationError, TidegateError
+from tidegate.fault import Fault
+from tidegate.index.batch import ArrowBatch
+from tidegate.language import instant
+from tidegate.model import RESERVED
+from tidegate.records import columns, expand, expand_attributes, expansion, publication
+from tidegate.records.jsoncolumn import field
+from tidegate.testing import subscriptions
+
+NOW = "2026-11-15T08:00:00Z"
+FIELDS = {"source": "z", "time": NOW}
+
+
+# --- records that say what publications do --------------------------------------------------------------------------
+
+
+def stamp(when, form):
+    if form == 0:
+        return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if form == 1:
+        return when.isoformat()
+    return when.astimezone(timezone(timedelta(hours=-3, minutes=-30))).strftime("%Y-%m-%dt%H:%M:%S.%f999-03:30")
+
+
+def plain(value, form):
+    """The JSON that stands for a value, in one of its forms."""
+    if isinstance(value, datetime):
+        return {"timestamp": stamp(value, form)}
+    if isinstance(value, date):
+        return {"date": value.isoformat()}
+    if isinstance(value, tuple):
+        lon, lat = value
+        return {"type": "Point", "coordinates": [lon, lat, 7][: 2 + form % 2]} if form else {"lon": lon, "lat": lat}
+    return [plain(item, form) for item in value] if isinstance(value, list) else value
+
+
+def as_record(p, form, nested):
+    record = {"id": p.id, "source": p.source, "time": stamp(p.time, form)}
+    for name in ("start", "end", "valid_until"):
+        if (when := p.value(name)) is not None:
+            record[name] = stamp(when, form)
+    if p.phase is not None or form == 2:
+        record["phase"] = p.phase
+    if p.location is not None:
+        record["location"] = list(p.location) if form == 2 else plain(p.location, form)
+    attributes = {name: plain(value, form) for name, value in p.attributes.items()}
+    return record | ({"attributes": attributes} if nested else attributes)
+
+
+@st.composite
+def records(draw, mixed=True):
+    """Records of publications, among them some that are spoilt."""
+    batch = draw(publications(mixed=mixed, most=6))
+    found = [as_record(p, draw(st.integers(0, 2)), draw(st.booleans())) for p in batch]
+    for _ in range(draw(st.integers(0, 2))):
+        record = draw(st.sampled_from(found))
+        name = draw(st.sampled_from([*RESERVED, *ATTRIBUTES, "attributes", ""]))
+        record[name] = draw(_json)
+    return found
+
+
+_scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.text(max_size=4),
+    st.sampled_from(
+        [NOW, "2026-02-30T00:00:00Z", "2026-11-15", "0000-01-01T00:00:00Z", "START", "x" * 1025, "é" * 1024]
+    ),
+)
+_names = st.sampled_from([*RESERVED, "lon", "lat", "type", "coordinates", "timestamp", "date", "attributes", "n", ""])
+_json = st.recursive(
+    _scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names | st.text(max_size=2), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def slowly(texts):
+    """Publications by row, the slow way; errors for what is none."""
+    found = {}
+    for row, text in enumerate(texts):
+        try:
+            found[row] = publication(json.loads(text), f"row {row}")
+        except (TidegateError, ValueError) as error:
+            found[row] = error
+    return found
+
+
+def is_mixed(p):
+    """Whether some list has members of several kinds, which no column can hold."""
+    lists = [value for value in p.attributes.values() if isinstance(value, list)]
+    return any(len({float if type(m) is int else type(m) for m in value}) > 1 for value in lists)
+
+
+def matches(engine, publications):
+    return sorted((n.id, n.subscription, n.publications[0]) for n in engine.publish(publications))
+
+
+def table_matches(engine, parts):
+    found = []
+    for _, table in parts:
+        rows = engine.publish(table)
+        ids = [some[0] for some in rows.column("publication_ids").to_pylist()]
+        names = (rows.column(name).to_pylist() for name in ("notification_id", "subscription_id"))
+        found += zip(*names, ids, strict=True)
+    return sorted(found)
+
+
+def all_rows(parts, faults):
+    return sorted([*(row for rows, _ in parts for row in rows.tolist()), *(fault.row for fault in faults)])
+
+
+@pytest.fixture(params=["whole", "cut"])
+def cut(request, monkeypatch):
+    """As it is, and with the bounds so low that all of them are met."""
+    if request.param == "cut":
+        monkeypatch.setattr(expansion, "MOST_TEXTS", 3)
+        monkeypatch.setattr(expansion, "MOST_BYTES", 700)
+        monkeypatch.setattr(columns, "SPARSEST", 1)
+        monkeypatch.setattr(columns, "KINDS", 2)
+
+
+@given(given=records(), nodes=st.lists(expressions(ALL), min_size=1, max_size=4))
+def test_tables_match_as_the_publications_do(cut, given, nodes):
+    texts = [json.dumps(record) for record in given]
+    slow = slowly(texts)
+    good = {row: p for row, p in slow.items() if isinstance(p, tg.Publication) and not is_mixed(p)}
+    engine = tg.Engine(subscriptions(nodes))
+    parts, faults = expand(texts, None)
+    assert all_rows(parts, faults) == list(range(len(texts)))
+    assert {fault.row for fault in faults} == slow.keys() - good.keys()
+    for rows, table in parts:
+        assert table.column("id").to_pylist() == [good[row].id for row in rows.tolist()]
+        assert table.column("time").to_pylist() == [good[row].time for row in rows.tolist()]
+    if len({(p.id, p.phase) for p in good.values()}) == len(good):
+        wanted = matches(engine, list(good.values()))
+        assert table_matches(engine, parts) == wanted
+        names = {name for f in nodes for name in _names_in(f)}
+        fewer, others = expand([text.encode() for text in texts], names)
+        assert others == faults  # who subscribes does not decide what is a publication
+        assert {name for _, table in fewer for name in table.column_names} <= names | RESERVED.keys()
+        assert table_matches(engine, fewer) == wanted
+
+
+def _names_in(node):
+    if hasattr(node, "name"):
+        return {node.name}
+    return {name for arg in getattr(node, "args", ()) for name in _names_in(arg)}
+
+
+@given(given=records())
+def test_reasons_are_those_of_one_record(given):
+    texts = [orjson.dumps(record, default=str, option=orjson.OPT_PASSTHROUGH_SUBCLASS) for record in map(_small, given)]
+    _, faults = expand(texts, ["n"])
+    for row, reason in faults:
+        slow = slowly(texts)[row]
+        if isinstance(slow, TidegateError):
+            assert reason == str(slow)
+        else:
+            assert is_mixed(slow)
+            assert "a list whose members are of one kind" in reason
+
+
+def _small(value):
+    """Without the integers that orjson does not write."""
+    if isinstance(value, dict):
+        return {name: _small(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_small(item) for item in value]
+    return float(value) if isinstance(value, int) and abs(value) >= 2**63 else value
+
+
+def test_half_of_one_kind_and_half_of_another():
+    texts = [
+        json.dumps({"id": f"p{i}", **FIELDS, "v": i if i % 2 else str(i), "w": [i] if i % 3 else ["a"]})
+        for i in range(60)
+    ]
+    parts, faults = expand(texts, None)
+    assert faults == []
+    assert len(parts) == 4
+    assert all_rows(parts, faults) == list(range(60))
+    for rows, table in parts:
+        assert table.column("v").to_pylist() == [float(i) if i % 2 else str(i) for i in rows.tolist()]
+        assert table.column("w").to_pylist() == [[float(i)] if i % 3 else ["a"] for i in rows.tolist()]
+
+
+def test_values_come_as_they_are():
+    record = {
+        "id": "p", "source": "z", "time": "2026-11-15T09:00:00.1234567+01:00", "location": {"lon": 1, "lat": 2},
+        "i": 3, "big": 2**63, "f": 0.5, "t": "é", "b": True, "none": None, "empty": [], "series": [1, 2.5],
+        "tags": ["a", ""], "flags": [True, False], "when": {"timestamp": NOW}, "day": {"date": "2026-11-15"},
+        "spot": {"type": "Point", "coordinates": [3, 4, 5]}, "whens": [{"timestamp": NOW}],
+    }  # fmt: skip
+    (((rows, table),), faults) = expand([json.dumps(record)], None)
+    eight = datetime(2026, 11, 15, 8, tzinfo=UTC)
+    assert (rows.tolist(), faults) == ([0], [])
+    assert table.to_pylist() == [
+        {
+            "id": "p", "source": "z", "time": eight + timedelta(microseconds=123456),
+            "location": {"lon": 1.0, "lat": 2.0}, "i": 3.0, "big": 2.0**63,
+            "f": 0.5, "t": "é", "b": True, "empty": [], "series": [1.0, 2.5],
+            "tags": ["a", ""], "flags": [True, False], "when": eight, "day": date(2026, 11, 15),
+            "spot": {"lon": 3.0, "lat": 4.0}, "whens": [eight],
+        }
+    ]  # fmt: skip
+    ArrowBatch(table)
+
+
+# --- what is none ---------------------------------------------------------------------------------------------------
+
+BAD = {
+    "null": (None, "expected a JSON object; got null; at row 1"),
+    "empty": ("", "a JSON object"),
+    "half": ('{"id": "p"', "a JSON object; got '{\"id\": \"p\"', where"),
+    "bytes": (b"\xff\xfe", "a JSON object"),
+    "surrogate": ('"\ud800"', "a JSON object"),
+    "list": ("[1]", "a JSON object; got [1]"),
+    "infinite": ('{"id": "p", "source": "z", "time": "2026-11-15T08:00:00Z", "x": 1e999}', "infinity"),
+    "deep": ("[" * 100_000, "a JSON object"),
+    "nothing": ("{}", "a field id; got none; at row 1"),
+    "no source": ({"source": None}, "a field source; got id, source, time"),
+    "no time": ({"time": None}, "a field time"),
+    "id number": ({"id": 5}, "a non-empty string as the id; got 5"),
+    "id empty": ({"id": ""}, "a non-empty string as the id; got ''"),
+    "id long": ({"id": "é" * 1025}, "at most 1024 characters as the id"),
+    "source list": ({"source": ["z"]}, "a non-empty string as the source"),
+    "time number": ({"time": 1_700_000_000}, "a timestamp such as"),
+    "time day": ({"time": "2026-11-15"}, "a timestamp such as"),
+    "time naive": ({"time": "2026-11-15T08:00:00"}, "offset from UTC"),
+    "time never": ({"time": "2026-02-30T08:00:00Z"}, "a day that exists"),
+    "time year": ({"time": "0001-01-01T00:00:00+05:00"}, "years 0001 to 9999"),
+    "end": ({"start": NOW, "end": "2026-11-15T07:59:59Z"}, "an end that is not before the start"),
+    "phase": ({"phase": "BEGIN"}, "one of START, END, INSTANT as phase; got 'BEGIN'"),
+    "location": ({"location": {"lon": 181, "lat": 0}}, "lon in [-180, 180]"),
+    "location text": ({"location": "here"}, "a point (lon, lat)"),
+    "event": ({"event": 1}, "attribute names that are not reserved; got 'event'"),
+    "name": ({"": 1}, "a non-empty string as attribute name"),
+    "attributes": ({"attributes": [1]}, "an object of attributes"),
+    "attributes reserved": ({"attributes": {"id": "q"}}, "attribute names that are not reserved; got 'id'"),
+    "attributes no name": ({"attributes": {"": None}}, "a non-empty string as attribute name"),
+    "object": ({"x": {"a": 1}}, "a value, a list or an object"),
+    "date": ({"x": {"date": "2026-02-30"}}, "a date such as"),
+    "timestamp": ({"x": {"timestamp": 5}}, "a timestamp such as"),
+    "point": ({"x": {"lon": True, "lat": 0}}, "lon in [-180, 180]"),
+    "no point": ({"x": {"type": "Point", "coordinates": [1]}}, "a value, a list or an object"),
+    "list null": ({"x": [1, None]}, "a number, string, truth value or timestamp; got None"),
+    "list nested": ({"x": [[1]]}, "a number, string, truth value or timestamp; got [1]"),
+    "list mixed": ({"x": [1, "a"]}, "a list whose members are of one kind; got [1, 'a']; at publication 'p1'"),
+    "text long": ({"x": "a" * 1_048_577}, "text of at most 1048576 characters"),
+    "list long": ({"x": [0] * 1_048_577}, "a list of at most 1048576 members"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wanted", [None, ["x"], []])
+@pytest.mark.parametrize("name", BAD)
+def test_what_is_no_publication_is_a_fault(name, wanted):
+    given, reason = BAD[name]
+    text = json.dumps({"id": "p1", **FIELDS} | given) if isinstance(given, dict) else given
+    good = [json.dumps({"id": f"p{i}", **FIELDS, "x": 1}) for i in (0, 2)]
+    (((rows, table),), (fault,)) = expand([good[0], text, good[1]], wanted)
+    assert isinstance(fault, Fault)
+    assert fault.row == 1
+    assert fault.reason.startswith("expected ")
+    assert fault.reason.endswith("row 1")
+    assert reason in fault.reason
+    assert len(fault.reason) < 600
+    assert rows.tolist() == [0, 2]
+    assert table.column("id").to_pylist() == ["p0", "p2"]
+    filled = [name for name in table.column_names if table.column(name).null_count < 2]
+    assert filled == ["id", "source", "time", *(["x"] if wanted != [] else [])]
+
+
+@given(texts=st.lists(st.none() | st.text(max_size=20) | st.binary(max_size=20) | _json.map(json.dumps), max_size=6))
+@example(texts=[])
+def test_no_text_at_all_is_an_error(cut, texts):
+    for wanted in (None, ["n", "id"]):
+        parts, faults = expand(texts, wanted)
+        assert all_rows(parts, faults) == list(range(len(texts)))
+        for _, table in parts:
+            ArrowBatch(table, distinct=False)
+    given = pa.table({"id": ["p"] * len(texts), "attributes": pa.array([_text(text) for text in texts], pa.string())})
+    parts, faults = expand_attributes(given, "attributes", None)
+    assert all_rows(parts, faults) == list(range(len(texts)))
+
+
+def _text(text):
+    return text.decode(errors="replace") if isinstance(text, bytes) else text
+
+
+_digits = st.integers(0, 99).map("{:02}".format)
+_stamps = st.builds(
+    "{:04}-{}-{}{}{}:{}:{}{}{}".format,
+    st.sampled_from([0, 1, 1970, 2024, 2026, 9999]),
+    st.sampled_from(["01", "02", "06", "12", "13"]),
+    st.sampled_from(["01", "28", "29", "30", "31", "32"]),
+    st.sampled_from(["T", "T", "T", "t", " "]),
+    st.sampled_from(["00", "08", "23", "24"]),
+    st.sampled_from(["00", "59", "60"]),
+    st.sampled_from(["00", "59", "60"]) | _digits,
+    st.sampled_from(["", ".", ".1", ".123456", ".1234567", ".999999999"]),
+    st.sampled_from(["Z", "Z", "z", "", "+01:00", "-23:59", "+24:00", "+0100", "+01", "Z\n"]),
+)
+
+
+@settings(max_examples=300)
+@given(texts=st.lists(_stamps | st.none() | st.just(5), max_size=8))
+def test_timestamps_are_read_as_the_language_reads_them(texts):
+    wanted, odd = [], []
+    for i, text in enumerate(texts):
+        try:
+            wanted.append(None if text is None else instant(text)[0])
+        except (TidegateError, TypeError):
+            wanted.append(None)
+            odd.append(i)
+    array, found = field("time", texts)
+    assert array.cast(pa.int64()).to_pylist() == wanted
+    assert sorted(found) == odd
+
+
+def test_names_of_their_own_do_not_fill_the_memory():
+    texts = [json.dumps({"id": f"p{i}", **FIELDS, f"x{i}": i, f"y{i}": "a"}) for i in range(3000)]
+    parts, faults = expand(texts, None)
+    assert faults == []
+    assert all_rows(parts, faults) == list(range(3000))
+    assert sum(table.num_rows * table.num_columns for _, table in parts) < 3000 * 5 * 2 * columns.SPARSEST
+    for rows, table in parts:
+        for row, found in zip(rows.tolist(), table.to_pylist(), strict=True):
+            assert {name: v for name, v in found.items() if v is not None and name not in RESERVED} == {
+                f"x{row}": float(row),
+                f"y{row}": "a",
+            }
+
+
+# --- attributes alone -----------------------------------------------------------------------------------------------
+
+
+@given(given=records(), nodes=st.lists(expressions(ALL), min_size=1, max_size=3))
+def test_attributes_beside_columns_match_as_whole_records_do(cut, given, nodes):
+    """The columns from whole records, taken apart into columns and JSON, and put together again."""
+    texts = [json.dumps(record) for record in given]
+    engine = tg.Engine(subscriptions(nodes))
+    for _, table in expand(texts, None)[0]:
+        fields = table.select([name for name in table.column_names if name in RESERVED])
+        good = {p.id: p for p in slowly(texts).values() if isinstance(p, tg.Publication)}
+        ids = table.column("id").to_pylist()
+        if len(set(ids)) < len(ids):
+            continue
+        attributes = [json.dumps({k: plain(v, 0) for k, v in good[id].attributes.items()}) for id in ids]
+        parts, faults = expand_attributes(fields.append_column("more", pa.array(attributes)), "more", None)
+        assert faults == []
+        assert table_matches(engine, parts) == table_matches(engine, [(None, table)])
+
+
+def table_of(*texts, **more):
+    ids = pa.array([f"p{i}" for i in range(len(texts))])
+    attributes = texts[0] if isinstance(texts[0], pa.Array) else pa.array(texts, pa.string())
+    if isinstance(texts[0], pa.Array):
+        ids = pa.array([f"p{i}" for i in range(len(attributes))])
+    return pa.table({"id": ids, "attributes": attributes, **more})
+
+
+def test_attributes_become_columns_and_null_is_none():
+    given = table_of('{"n": 1, "t": "a"}', None, '{"n": null}', "{}", level=[1, 2, 3, 4])
+    (((rows, table),), faults) = expand_attributes(given, "attributes", ["n"])
+    assert faults == []
+    assert rows.tolist() == [0, 1, 2, 3]
+    assert table.to_pydict() == {"id": ["p0", "p1", "p2", "p3"], "level": [1, 2, 3, 4], "n": [1.0, None, None, None]}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"id": "p1"}', "attribute names that are not reserved; got 'id'; at publication 'p1', row 1"),
+        ('{"event": null}', "attribute names that are not reserved"),
+        ('{"level": 2}', "an attribute that no other column has; got 'level'; at row 1"),
+        ('{"": 1}', "a non-empty string as attribute name"),
+        ('{"n": [1, null]}', "got None; at publication 'p1', attribute 'n'[1], row 1"),
+        ('{"m": {"a": 1}}', "a value, a list or an object"),
+        ("[]", "a JSON object; got []; at row 1"),
+        ("", "a JSON object"),
+    ],
+)
+def test_attributes_at_fault(text, reason):
+    given = table_of('{"n": 1}', text, '{"n": "a"}', '{"n": 2}', level=[1, 2, 3, 4])
+    parts, (fault,) = expand_attributes(given, "attributes", ["n"])
+    assert fault.row == 1
+    assert reason in fault.reason
+    assert {tuple(rows.tolist()): table.column("n").to_pylist() for rows, table in parts} == {
+        (0, 3): [1.0, 2.0],
+        (2,): ["a"],
+    }
+    assert [table.column("level").to_pylist() for _, table in parts] == [[1, 4], [3]]
+
+
+def test_the_row_without_a_usable_id_is_looked_at_too():
+    given = pa.table(
+        {
+            "id": pa.array([None, "x" * 2000, "p"]),
+            "more": ['{"n": [null]}', '{"n": [1, "a"]}', '{"n": [{"date": "2026-11-15"}]}'],
+        }
+    )
+    parts, faults = expand_attributes(given, "more", None)
+    assert ["publication '?'" in fault.reason for fault in faults] == [True, True]
+    assert [(rows.tolist(), table.column("n").to_pylist()) for rows, table in parts] == [([2], [[date(2026, 11, 15)]])]
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())])
+def test_kinds_of_text(kind):
+    texts = pa.array(['{"n": 1}', None, '{"n": 1}'])
+    texts = texts.dictionary_encode() if pa.types.is_dictionary(kind) else texts.cast(kind)
+    (((_, table),), faults) = expand_attributes(table_of(texts), "attributes", None)
+    assert faults == []
+    assert table.column("n").to_pylist() == [1.0, None, 1.0]
+
+
+def test_bytes_that_are_no_text_are_a_fault():
+    offsets, letters = pa.py_buffer(np.array([0, 2, 4], np.int32)), pa.py_buffer(b"{}{\xff")
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, letters])
+    parts, faults = expand_attributes(table_of(texts), "attributes", None)
+    assert [rows.tolist() for rows, _ in parts] == [[0]]
+    assert [fault.row for fault in faults] == [1]
+
+
+@pytest.mark.parametrize(("column", "reason"), [("level", "JSON objects as strings"), ("none", "one column none")])
+def test_a_column_that_is_no_json(column, reason):
+    with pytest.raises(PublicationError, match=reason):
+        expand_attributes(table_of("{}", level=[1]), column, None)

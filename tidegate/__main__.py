@@ -1,0 +1,5 @@
+"""``python -m tidegate`` is the command ``tidegate``."""
+
+from tidegate.cli.app import main
+
+main()

@@ -1,0 +1,55 @@
+"""``tidegate list``: the subscriptions of a registry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import orjson
+import typer
+
+from tidegate.cli.registries import Named, registry
+
+if TYPE_CHECKING:
+    from tidegate.store.registry import Entry
+
+__all__ = ["list_"]
+
+
+def list_(
+    place: Named,
+    subscriber: Annotated[str | None, typer.Option(help="Only the subscriptions of this subscriber.")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="Show so many at most; 0 for all.")] = 100,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON Lines, which `subscribe` reads.")] = False,
+) -> None:
+    """List the subscriptions of a registry, in the order they came.
+
+    \b
+    Example:
+      tidegate list registry.db --subscriber ann
+    """
+    with registry(place) as source:
+        found = source.listing(subscriber, limit + 1 if limit else None)
+        shown = found[:limit] if limit else found
+        if as_json:
+            for entry in shown:
+                typer.echo(_record(entry))
+        elif shown:
+            width = max(len(entry.subscription.id) for entry in shown)
+            names = max(len(entry.subscription.subscriber) for entry in shown)
+            for entry in shown:
+                one = entry.subscription
+                made = f"{entry.created:%Y-%m-%d %H:%M}"
+                typer.echo(f"{one.id:<{width}}  {one.subscriber:<{names}}  {made}  {_text(one.where)}")
+        if len(found) > len(shown):
+            typer.echo(f"the first {limit:,} are shown; --limit 0 shows all", err=True)
+
+
+def _text(where: object) -> str:
+    return where if isinstance(where, str) else orjson.dumps(where).decode()
+
+
+def _record(entry: Entry) -> bytes:
+    one = entry.subscription
+    record = {"id": one.id, "subscriber": one.subscriber, "where": one.where}
+    times = {"active_from": one.active_from, "active_until": one.active_until}
+    return orjson.dumps(record | {name: time for name, time in times.items() if time}, option=orjson.OPT_UTC_Z)

@@ -1,0 +1,124 @@
+"""``tidegate publish``: appends publications to a log, from a file or as they come in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from io import BufferedReader
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, cast
+
+import orjson
+import typer
+
+from tidegate.cli.progress import progress
+from tidegate.cli.publications import batches, publication, table
+from tidegate.cli.records import text
+from tidegate.cli.registries import config, registry
+from tidegate.errors import PublicationError, SettingError, TidegateError, shown
+from tidegate.model import Publication
+
+if TYPE_CHECKING:
+    from tidegate.store.log import Log
+
+__all__ = ["publish"]
+
+_STDIN = "standard input"
+#: Bytes that are taken from standard input at once, at most; it is waited for only when there is nothing.
+_CHUNK = 1 << 20
+
+
+def publish(
+    log: Annotated[str, typer.Argument(help="The directory of a log, or a CONFIG file (.toml) with one.")],
+    file: Annotated[
+        Path, typer.Argument(help="Publications: .jsonl, .json, .csv or .parquet; - for JSON Lines from outside.")
+    ],
+    registered: Annotated[
+        str | None,
+        typer.Option("--registry", help="Whose subscriptions apply; needed unless LOG is a CONFIG file, or none do."),
+    ] = None,
+) -> None:
+    """Append publications to a log. What is counted at the end is on the disk and will not be lost.
+
+    Each publication is matched with the subscriptions that the registry has when it is appended. From standard input
+    publications are appended as they come. One that is none ends the command; the count says how many were appended.
+
+    \b
+    Example:
+      tidegate publish readings.log readings.csv --registry registry.db
+    """
+    from tidegate.store.log import Log
+
+    place, whose = _meant(log, registered)
+    with ExitStack() as stack:
+        source = stack.enter_context(registry(whose)) if whose is not None else None
+        target = stack.enter_context(Log(place, version=lambda: source.version if source is not None else 0))
+        began, appended = perf_counter(), 0
+        try:
+            for count in _standard_input(target) if str(file) == "-" else _file(target, file):
+                appended += count
+        finally:
+            where = f"the log ends at row {target.end:,}"
+            typer.echo(f"{appended:,} publications appended in {perf_counter() - began:.2f} s; {where}", err=True)
+
+
+def _meant(log: str, registered: str | None) -> tuple[str, str | None]:
+    from tidegate.pipeline.config import LogInput
+
+    found = config(log)
+    if found is None:
+        return log, registered
+    if not isinstance(found.source, LogInput):
+        raise SettingError('a CONFIG file whose source is a log (type = "log")', shown(log))
+    if registered is not None:
+        raise SettingError("the registry of the CONFIG file", f"--registry {registered}")
+    return found.source.path, log
+
+
+def _file(log: Log, file: Path) -> Iterator[int]:
+    found = batches(file)
+    with progress(file.stat().st_size) as show:
+        appended = 0
+        for batch in found:
+            try:
+                log.append(batch.rows)
+            except TidegateError as error:
+                raise batch.located(error) from None
+            appended += len(batch.rows)
+            show(batch.read, f"{appended:,} publications")
+            yield len(batch.rows)
+
+
+def _standard_input(log: Log) -> Iterator[int]:
+    """Lines as they come: all that have come are appended together."""
+    stream = cast(BufferedReader, sys.stdin.buffer)
+    rest, number, more = b"", 0, True
+    while more:
+        chunk = stream.read1(_CHUNK)
+        more = bool(chunk)
+        *whole, rest = (rest + chunk).split(b"\n") if more else (rest, b"")
+        found = []
+        for line in whole:
+            number += 1
+            if line.strip():
+                found.append(_publication(line, f"{_STDIN}, line {number}"))
+        if found:
+            try:
+                log.append(table(found) or found)
+            except TidegateError as error:
+                error.at = f"{error.at} of those that end with line {number} of {_STDIN}"
+                raise
+            yield len(found)
+
+
+def _publication(line: bytes, place: str) -> Publication:
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as wrong:
+        got = shown(text(line, place, PublicationError))
+        raise PublicationError("a JSON object on each line", f"{got}, where {wrong.msg}", place) from None
+    if not isinstance(record, dict):
+        raise PublicationError("a JSON object on each line", shown(record), place)
+    return publication(record, place)

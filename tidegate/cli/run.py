@@ -1,0 +1,158 @@
+"""``tidegate run``: the pipeline that a TOML file describes, until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from tidegate.cli.live import line, shown_live
+from tidegate.cli.spark import spark_session
+from tidegate.cli.subscriptions import read
+from tidegate.errors import SettingError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.pipeline.config import Config
+    from tidegate.pipeline.flow import Flow
+    from tidegate.pipeline.sources import Source
+    from tidegate.store.registry import Registry
+
+__all__ = ["run"]
+
+#: Seconds between two looks at the pipeline.
+_LOOK = 0.25
+
+
+def run(
+    config: Annotated[Path, typer.Argument(help="The TOML file that describes the pipeline.")],
+    available_now: Annotated[bool, typer.Option("--available-now", help="Do what is there now, then end.")] = False,
+    master: Annotated[str | None, typer.Option(help="Where Spark runs, in place of what the file says.")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="Serve metrics for Prometheus at this port, or address:port.")
+    ] = None,
+) -> None:
+    """Run a pipeline: publications of a source, matched with the subscriptions of a registry, to sinks.
+
+    Ctrl-C and SIGTERM let the batch that is running finish; the next run goes on after it. A second Ctrl-C ends at
+    once. The exit code is 0 after a clean stop and 1 if the pipeline failed.
+
+    \b
+    Example:
+      tidegate run valley.toml
+    """
+    from tidegate.pipeline.config import load
+    from tidegate.pipeline.sections import Spot, port
+
+    settings = load(config)
+    if master is not None:
+        settings = replace(settings, spark=replace(settings.spark, master=master))
+    if metrics is not None:
+        address = port(metrics, Spot(Path("the command line"), "--metrics"))
+        settings = replace(settings, run=replace(settings.run, metrics=address))
+    if available_now and not settings.source.ends:
+        raise SettingError("a source that has an end, for --available-now", "a generator", f"source of {config}")
+    settings.find_functions()
+    with settings.subscriptions.open() as registry:
+        _subscribed(settings, registry)
+        source = settings.source.open()
+        with spark_session(lambda: settings.spark.session(kafka=settings.needs_kafka)) as spark:
+            _run(settings, spark, source, registry, available_now)
+
+
+def _subscribed(settings: Config, registry: Registry) -> None:
+    """Before the first run of a checkpoint, take the subscriptions of the file that the registry does not have."""
+    from tidegate.store.place import place
+
+    file = settings.subscriptions.file
+    if file is None or place(settings.run.checkpoint).read("tidegate.json") is not None:
+        return
+    found = read(Path(file))
+    there = {subscription.id for subscription in registry}
+    new = [subscription for subscription in found if subscription.id not in there]
+    registry.subscribe(*new)
+    typer.echo(f"{len(new):,} of the {len(found):,} subscriptions of {file} are new", err=True)
+
+
+def _run(settings: Config, spark: SparkSession, source: Source, registry: Registry, available_now: bool) -> None:
+    from tidegate.pipeline.bulletin import Bulletin
+    from tidegate.pipeline.metrics import served
+
+    flow = settings.flow(spark, source, registry)
+    status = flow.status
+    with ExitStack() as stack:
+        if settings.run.metrics is not None:
+            host, _ = settings.run.metrics
+            number = stack.enter_context(served(settings.run.metrics, status.snapshot))
+            typer.echo(f"metrics at http://{host}:{number}/metrics", err=True)
+        stack.enter_context(Bulletin(settings.run.checkpoint, flow.query, status.snapshot))
+        asked = stack.enter_context(_signals())
+        flow.start(available_now)
+        status.state = "running"
+        try:
+            with shown_live(_moves(settings)) as show:
+                _watch(flow, source, asked, show)
+        except KeyboardInterrupt:
+            status.state = "stopped"
+            raise
+        except BaseException:
+            status.state = "failed"
+            flow.stop()
+            raise
+        if asked.is_set():
+            status.state = "stopping"
+            typer.echo("finishing the batch that is running; Ctrl-C again ends at once", err=True)
+            flow.stop()
+            status.state = "stopped"
+        else:
+            flow.close()
+            status.state = "done"
+        typer.echo(line(asdict(status.snapshot())), err=True)
+
+
+def _watch(flow: Flow, source: Source, asked: threading.Event, show: Any) -> None:
+    """Show numbers until the pipeline has ended or is asked to."""
+    from tidegate.pipeline.sources import GeneratorSource
+
+    while not asked.is_set() and not flow.wait(_LOOK):
+        if isinstance(source, GeneratorSource) and source.failure is not None:
+            raise source.failure
+        show(asdict(flow.status.snapshot()))
+
+
+def _moves(settings: Config) -> bool:
+    """Whether a table can move on the terminal: not if a sink writes between its lines."""
+    from tidegate.pipeline.config import ConsoleOutput
+
+    writes = any(isinstance(sink, ConsoleOutput) for sink in settings.sinks) and sys.stdout.isatty()
+    return Console(stderr=True).is_terminal and not writes
+
+
+@contextmanager
+def _signals() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C or SIGTERM sets; a second Ctrl-C is an interruption."""
+    asked = threading.Event()
+
+    def stop(number: int, frame: object) -> None:
+        if asked.is_set() and number == signal.SIGINT:
+            typer.echo("\ntidegate: interrupted", err=True)
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (threads that are cut off now would print tracebacks)
+            raise KeyboardInterrupt
+        asked.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

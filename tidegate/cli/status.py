@@ -1,0 +1,114 @@
+"""``tidegate status``: what is in a registry, who needs which versions, and how a pipeline is doing."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import orjson
+import pyarrow.fs as fs
+import typer
+
+from tidegate.cli.live import rows
+from tidegate.cli.registries import Named, config, registry
+
+if TYPE_CHECKING:
+    from tidegate.store.registry import Registry
+
+__all__ = ["status"]
+
+
+def status(
+    place: Named,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+) -> None:
+    """Show a registry: its version, its subscriptions, the pipelines that read it, its snapshots.
+
+    Of a CONFIG file also the numbers that its pipeline wrote last, and whether they are stale.
+
+    \b
+    Example:
+      tidegate status valley.toml
+    """
+    facts = _registry(place)
+    found = config(place)
+    if found is not None:
+        facts["run"] = _posted(found.run.checkpoint)
+    if as_json:
+        typer.echo(orjson.dumps(facts, option=orjson.OPT_UTC_Z))
+        return
+    typer.echo(f"{facts['subscriptions']:,} subscriptions at version {facts['version']:,}")
+    kept = facts["snapshots"]
+    if kept is not None:
+        versions = f"versions {kept['oldest']:,} to {kept['version']:,}, " if kept["layers"] else ""
+        typer.echo(f"{kept['layers']} snapshots on the shelf: {versions}{kept['bytes'] / 1e6:,.1f} MB")
+    for reader in facts["readers"]:
+        seen = f"seen {_ago(reader['seen_at'])}"
+        typer.echo(f"reader {reader['query']}: needs versions from {reader['needs']:,}, {seen}")
+    if found is not None:
+        _tell(facts["run"])
+
+
+def _registry(place: str) -> dict[str, Any]:
+    with registry(place) as source:
+        readers = [reader._asdict() for reader in source.readers()]
+        return {
+            "version": source.version,
+            "subscriptions": len(source),
+            "readers": readers,
+            "snapshots": _shelf(source),
+        }
+
+
+class _Shelf(NamedTuple):
+    """What lies on a shelf."""
+
+    layers: int
+    oldest: int
+    version: int
+    bytes: int
+
+
+def _shelf(source: Registry) -> dict[str, int] | None:
+    """None for a registry of which nobody has said where its snapshots are."""
+    from tidegate.store.shelf import Shelf
+
+    if source.storage is None:
+        return None
+    remote = "://" in source.storage
+    files, root = fs.FileSystem.from_uri(source.storage) if remote else (fs.LocalFileSystem(), source.storage)
+    found = files.get_file_info(fs.FileSelector(os.fspath(root), allow_not_found=True, recursive=True))
+    manifest = Shelf(source.storage).current() if found else None  # looking must not make the directory
+    if manifest is None:
+        return _Shelf(0, 0, 0, 0)._asdict()
+    size = sum(info.size for info in found if info.is_file)
+    return _Shelf(len(manifest.layers), manifest.oldest, manifest.version, size)._asdict()
+
+
+def _posted(checkpoint: str) -> dict[str, Any] | None:
+    from tidegate.pipeline.bulletin import posted
+
+    found = posted(checkpoint)
+    if found is None:
+        return None
+    facts = {"at": found.at, "process": found.process, "query": found.query, "stale": found.is_stale}
+    return facts | found.numbers
+
+
+def _tell(facts: dict[str, Any] | None) -> None:
+    if facts is None:
+        typer.echo("no run yet")
+        return
+    stale = "; STALE: it has not said anything since, so it was killed or its machine is gone" if facts["stale"] else ""
+    typer.echo(f"run {facts['query']} in process {facts['process']}, {_ago(facts['at'])}{stale}")
+    for name, value in rows(facts):
+        typer.echo(f"  {name:<16} {value}")
+
+
+def _ago(time: datetime) -> str:
+    seconds = max(0.0, (datetime.now(UTC) - time).total_seconds())
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit} ago"
+    return f"{seconds:.0f} s ago"

@@ -1,0 +1,28 @@
+"""``tidegate unsubscribe``: ends subscriptions of a registry."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tidegate.cli.registries import Named, registry
+
+__all__ = ["unsubscribe"]
+
+
+def unsubscribe(
+    place: Named,
+    ids: Annotated[list[str], typer.Argument(metavar="ID…", help="The ids of the subscriptions.")],
+) -> None:
+    """End subscriptions of a registry. Either all are ended or none.
+
+    No publication that appears after this command has returned is matched with them.
+
+    \b
+    Example:
+      tidegate unsubscribe registry.db s1 s2
+    """
+    with registry(place) as target:
+        version = target.unsubscribe(*ids)
+        typer.echo(f"{len(ids):,} ended; version {version:,}, {len(target):,} left")

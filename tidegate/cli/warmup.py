@@ -1,0 +1,31 @@
+"""``tidegate warmup``: does once what would make a first start slow."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import typer
+from rich.console import Console
+
+from tidegate.cli.kernels import compile_kernels
+
+__all__ = ["warmup"]
+
+
+def warmup() -> None:
+    """Compile the kernels and make the cache with which Spark starts in a third of the time. Once per machine.
+
+    It takes a minute or two and 200 MB in the user's cache directory; a second time nothing has to be done.
+
+    \b
+    Example:
+      tidegate warmup
+    """
+    from tidegate.pipeline import warmup as aot
+
+    console = Console(stderr=True)
+    moving = console.status("warming up …") if console.is_terminal else nullcontext()
+    with moving:
+        typer.echo("Compiling kernels…", err=True)
+        compile_kernels()
+        aot.warmup(lambda text: typer.echo(text, err=True))

@@ -1,0 +1,373 @@
+"""The TOML file of ``tidegate run``: what a pipeline reads, who subscribes, where notifications go.
+
+A file is read and checked whole before anything is opened, and without Spark, so that commands that only want its
+registry are quick. The classes here mirror the sections of the file; each opens what it describes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from tidegate.errors import SettingError, shown
+from tidegate.files import FORMATS
+from tidegate.pipeline.sections import (
+    Spot,
+    choice,
+    count,
+    key,
+    location,
+    number,
+    port,
+    section,
+    seed,
+    table,
+    text,
+    texts,
+    truth,
+    words,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.pipeline.flow import Flow
+    from tidegate.pipeline.sinks import Sink
+    from tidegate.pipeline.sources import Source
+    from tidegate.store.registry import Registry
+
+__all__ = ["SECTIONS", "SINKS", "SOURCES", "Config", "load"]
+
+#: The connector that Spark needs for Kafka, without its version, which is Spark's own.
+CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+
+
+# --- sources --------------------------------------------------------------------------------------------------------
+
+
+def _format(value: Any, at: Spot) -> str:
+    choice(FORMATS, value, at)
+    return str(value)
+
+
+def _rate(value: Any, at: Spot) -> float:
+    if not (found := number(value, at)):
+        raise at.wrong("a number above 0", value)
+    return found
+
+
+@dataclass(frozen=True)
+class LogInput:
+    """The durable local log that publishers append to."""
+
+    path: str = key(location)
+    rows: int | None = key(count, None)
+    pieces: int | None = key(count, None)
+    ends: ClassVar[bool] = True
+
+    def open(self) -> Source:
+        from tidegate.pipeline.sources import LoggedSource
+
+        return LoggedSource(self.path, **_given(rows=self.rows, pieces=self.pieces))
+
+
+@dataclass(frozen=True)
+class FilesInput:
+    """Files of a folder, and those that come to it later."""
+
+    path: str = key(location)
+    format: str | None = key(_format, None)
+    files: int | None = key(count, None)
+    ends: ClassVar[bool] = True
+
+    def open(self) -> Source:
+        from tidegate.pipeline.sources import FilesSource
+
+        return FilesSource(self.path, **_given(format=self.format, files=self.files))
+
+
+@dataclass(frozen=True)
+class GeneratorInput:
+    """The valley of the demo, at a steady rate."""
+
+    path: str = key(location)
+    seed: int | None = key(seed, None)
+    rate: float | None = key(_rate, None)
+    publications: int | None = key(count, None)
+    rows: int | None = key(count, None)
+    ends: ClassVar[bool] = False
+
+    def open(self) -> Source:
+        from tidegate.pipeline.sources import GeneratorSource
+
+        options = _given(seed=self.seed, rate=self.rate, publications=self.publications, rows=self.rows)
+        return GeneratorSource(self.path, **options)
+
+
+@dataclass(frozen=True)
+class KafkaInput:
+    """A topic whose values are publications in JSON."""
+
+    servers: str = key(text)
+    topic: str = key(text)
+    starting: str | None = key(text, None)
+    options: Mapping[str, str] | None = key(words, None)
+    ends: ClassVar[bool] = True
+
+    def open(self) -> Source:
+        from tidegate.pipeline.sources import KafkaSource
+
+        return KafkaSource(self.servers, self.topic, **_given(starting=self.starting, options=self.options))
+
+
+Input = LogInput | FilesInput | GeneratorInput | KafkaInput
+SOURCES: dict[str, type[Input]] = {
+    "log": LogInput,
+    "files": FilesInput,
+    "generator": GeneratorInput,
+    "kafka": KafkaInput,
+}
+
+
+# --- sinks ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ParquetOutput:
+    """Parquet files, a directory per batch."""
+
+    path: str = key(location)
+    grouped: bool = key(truth, True)
+
+    def open(self, spark: SparkSession) -> Sink:
+        from tidegate.pipeline.parquet import Parquet
+
+        return Parquet(self.path, grouped=self.grouped)
+
+
+@dataclass(frozen=True)
+class ConsoleOutput:
+    """A line of JSON per notification, on standard output."""
+
+    def open(self, spark: SparkSession) -> Sink:
+        from tidegate.pipeline.sinks import Console
+
+        return Console(sys.stdout)
+
+
+@dataclass(frozen=True)
+class SqlOutput:
+    """The notification store in a database."""
+
+    url: str = key(location)
+
+    def open(self, spark: SparkSession) -> Sink:
+        from tidegate.pipeline.sinks import Sql
+
+        return Sql(self.url)
+
+
+@dataclass(frozen=True)
+class KafkaOutput:
+    """A topic, keyed by the ids of the notifications."""
+
+    servers: str = key(text)
+    topic: str = key(text)
+    options: Mapping[str, str] | None = key(words, None)
+
+    def open(self, spark: SparkSession) -> Sink:
+        from tidegate.pipeline.sinks import Kafka
+
+        return Kafka(spark, self.topic, {"kafka.bootstrap.servers": self.servers, **(self.options or {})})
+
+
+class Function(NamedTuple):
+    """A Python function by its name, and the folder that is searched first."""
+
+    name: str
+    at: Spot
+
+    def find(self) -> Callable[[int, Any], Any]:
+        module, _, name = self.name.partition(":")
+        folder = str(self.at.file.parent)
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        try:
+            found = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise SettingError("a function that Python finds", f"{shown(self.name)} ({error})", str(self.at)) from None
+        if not callable(found):
+            raise SettingError("a function", f"{shown(self.name)}, a {type(found).__name__}", str(self.at))
+        return found  # type: ignore[no-any-return]
+
+
+def _function(value: Any, at: Spot) -> Function:
+    module, _, name = text(value, at).partition(":")
+    if not all(part.isidentifier() for part in module.split(".")) or not name.isidentifier():
+        raise at.wrong('a function as "module:name"', value)
+    return Function(value, at)
+
+
+@dataclass(frozen=True)
+class CallbackOutput:
+    """A Python function that is called with the number of a batch and its notifications as an Arrow table."""
+
+    function: Function = key(_function)  # noqa: RUF009  (it makes a field)
+
+    def open(self, spark: SparkSession) -> Sink:
+        from tidegate.pipeline.sinks import Callback
+
+        return Callback(self.function.find())
+
+
+Output = ParquetOutput | ConsoleOutput | SqlOutput | KafkaOutput | CallbackOutput
+SINKS: dict[str, type[Output]] = {
+    "parquet": ParquetOutput,
+    "console": ConsoleOutput,
+    "sql": SqlOutput,
+    "kafka": KafkaOutput,
+    "callback": CallbackOutput,
+}
+
+
+# --- the rest -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Subscribed:
+    """Where the registry is, and the subscriptions to begin with."""
+
+    registry: str = key(location)
+    storage: str | None = key(location, None)
+    file: str | None = key(location, None)
+
+    def open(self) -> Registry:
+        from tidegate.store.registry import Registry
+
+        return Registry(self.registry, storage=self.storage)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How it runs."""
+
+    checkpoint: str = key(location)
+    quarantine: str | None = key(location, None)
+    interval: float = key(number, 0.0)
+    lateness: float = key(number, 60.0)
+    metrics: tuple[str, int] | None = key(port, None)
+
+
+@dataclass(frozen=True)
+class Spark:
+    """Where Spark runs, and with what."""
+
+    master: str | None = key(text, None)
+    memory: str | None = key(text, None)
+    packages: tuple[str, ...] = key(texts, ())
+    settings: Mapping[str, str] | None = key(words, None)
+
+    def session(self, *, kafka: bool = False) -> SparkSession:
+        """A session, with the connector for Kafka where it is needed and nobody has named another."""
+        from tidegate.pipeline.session import session
+
+        packages, given = self.packages, self.settings or {}
+        if kafka and not packages and not {"spark.jars", "spark.jars.packages"} & given.keys():
+            packages = (f"{CONNECTOR}:{version('pyspark')}",)
+        return session(master=self.master, settings=given, memory=self.memory, packages=packages)
+
+
+SECTIONS = {"subscriptions": Subscribed, "run": Run, "spark": Spark}
+
+
+@dataclass(frozen=True)
+class Config:
+    """The whole file."""
+
+    file: Path
+    source: Input
+    subscriptions: Subscribed
+    sinks: tuple[Output, ...]
+    run: Run
+    spark: Spark
+
+    @property
+    def needs_kafka(self) -> bool:
+        return any(isinstance(one, KafkaInput | KafkaOutput) for one in (self.source, *self.sinks))
+
+    def find_functions(self) -> None:
+        """Look up what is called by name: a mistake should be seen before Spark is started."""
+        for sink in self.sinks:
+            if isinstance(sink, CallbackOutput):
+                sink.function.find()
+
+    def flow(self, spark: SparkSession, source: Source, registry: Registry) -> Flow:
+        """The lane that the file describes."""
+        from tidegate.pipeline.flow import Flow
+
+        sinks = [sink.open(spark) for sink in self.sinks]
+        run = self.run
+        return Flow(
+            spark,
+            source,
+            registry,
+            sinks,
+            checkpoint=run.checkpoint,
+            quarantine=run.quarantine,
+            interval=run.interval,
+            lateness=run.lateness,
+        )
+
+
+def load(file: Path) -> Config:
+    """Read and check a file; the first mistake is an error that names its place."""
+    whole = Spot(file, "")
+    given = _parsed(file)
+    for name in given:
+        choice(dict.fromkeys(("source", "sinks", *SECTIONS)), name, Spot(file, f"[{name}]"))
+    at = whole.key("source")
+    source = table(given.get("source", {}), at)
+    kind = choice(SOURCES, _named(source, at), at.key("type"))
+    sinks = given.get("sinks", [])
+    if not isinstance(sinks, list) or not sinks:
+        raise whole.key("sinks").wrong("at least one section [[sinks]]", sinks)
+    parts: dict[str, Any] = {name: section(cls, given.get(name, {}), whole.key(name)) for name, cls in SECTIONS.items()}
+    return Config(
+        file=file,
+        source=section(kind, source, at, ("type",)),
+        sinks=tuple(_sink(one, whole.key(f"sinks[{number}]")) for number, one in enumerate(sinks)),
+        **parts,
+    )
+
+
+def _sink(given: Any, at: Spot) -> Output:
+    kind = choice(SINKS, _named(table(given, at), at), at.key("type"))
+    return section(kind, given, at, ("type",))
+
+
+def _named(given: dict[str, Any], at: Spot) -> Any:
+    if "type" not in given:
+        raise SettingError("a key type", f"only {', '.join(given)}" if given else "none", str(at.key("type")))
+    return given["type"]
+
+
+def _parsed(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_bytes().decode())
+    except OSError as error:
+        raise SettingError("a TOML file", error.strerror or str(error), str(file)) from None
+    except UnicodeDecodeError as error:
+        raise SettingError("text in UTF-8", f"the byte 0x{error.object[error.start]:02x}", str(file)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingError("TOML", str(error), str(file)) from None
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that are there; for the others the source's own defaults hold."""
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,35 @@
+"""The process that Spark's Python workers are forked from, with everything they need already imported.
+
+Spark starts ``python -m tidegate.pipeline.daemon`` in place of its own module (``spark.python.daemon.module``). A
+worker then has the index and the compiled kernels from its first moment, in memory that all workers share.
+"""
+
+from __future__ import annotations
+
+import gc
+
+
+def _load() -> None:
+    """Import what select needs, and match once so that the kernels are loaded before anything is forked."""
+    from datetime import UTC, datetime
+
+    import pyarrow as pa
+
+    import tidegate.pipeline.work  # noqa: F401
+    from tidegate.engine import Engine
+    from tidegate.model import Subscription
+
+    engine = Engine([Subscription(id="s", subscriber="s", where="a > 1 AND b = 'x'")])
+    time = pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
+    row = pa.table({"id": ["p"], "source": ["s"], "time": time, "a": [2.0], "b": ["x"]})
+    engine.publish(row, grouped=True)
+    engine.publish(row)
+    gc.collect()
+    gc.freeze()  # what is there now is never looked at again, so its pages stay shared
+
+
+if __name__ == "__main__":
+    _load()
+    from pyspark import daemon
+
+    daemon.manager()

@@ -1,0 +1,25 @@
+"""What went wrong in Spark, as one sentence: stack traces of the JVM and of workers are for the log."""
+
+from __future__ import annotations
+
+import re
+
+from tidegate.errors import PipelineError, TidegateError
+
+__all__ = ["failure"]
+
+#: The last line of a Python traceback: an exception's name and what it says.
+_PYTHON = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Subscription|Mismatch|Function|Interrupt)): (.+)$", re.M)
+_SPARK = re.compile(r"\[([A-Z0-9_.]+)\] (.+)")
+
+
+def failure(error: BaseException) -> TidegateError:
+    """The error that a user can do something with, found in whatever Spark wrapped around it."""
+    if isinstance(error, TidegateError):
+        return error
+    text = str(error)
+    ours = [said for name, said in _PYTHON.findall(text) if name.startswith("tidegate.")]
+    others = [f"{name}: {said}" for name, said in _PYTHON.findall(text) if not name.startswith("tidegate.")]
+    spark = [f"{said} ({code})" for code, said in _SPARK.findall(text)]
+    said = next(iter([*reversed(ours), *reversed(others), *spark, *text.splitlines()]), type(error).__name__)
+    return PipelineError("a pipeline that runs", said.strip())

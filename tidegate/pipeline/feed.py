@@ -1,0 +1,158 @@
+"""How what Spark hands to a Python worker becomes publications: four feeds, chosen by what the source gives.
+
+``rows`` are publications as columns, maybe with a JSON column ``attributes``; ``texts`` are JSON objects, one each;
+``slices`` are references to the log and ``files`` are paths, both opened by the worker itself, so that publications
+never pass through the JVM. A row that is no publication comes out as a fault, with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.fault import Refused
+from tidegate.files import publications
+from tidegate.index.batch import ArrowBatch, sift
+from tidegate.records import expand, expand_attributes
+from tidegate.store.log import Frame, Slice, read
+from tidegate.store.view import View
+
+__all__ = ["SLICE", "Arrived", "Feed", "Versions", "files", "rows", "slices", "texts"]
+
+#: Publications that are matched together, about: enough to make the index's fixed costs small, few enough for memory.
+SIZE = 65_536
+
+#: The columns of a reference to the log.
+SLICE = (
+    "file string, first_byte bigint, last_byte bigint, first_row bigint, rows bigint, "
+    "oldest_version bigint, newest_version bigint"
+)
+
+
+class Arrived(NamedTuple):
+    """Publications that are matched together, what they are matched with, and the rows that are no publications."""
+
+    batch: ArrowBatch
+    view: View
+    versions: int | NDArray[np.int64]
+    """The version at which they appeared, or at which each of them did."""
+    faults: list[Refused]
+
+
+class Versions(Protocol):
+    """What a task knows of versions."""
+
+    def of_task(self) -> int:
+        """The version of all publications of this task, where the source does not know better."""
+
+    def view(self, oldest: int, version: int) -> View:
+        """What stands for a range of versions."""
+
+
+class Feed(Protocol):
+    """Turns Spark's record batches into publications, with only what some subscription asks about."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]: ...
+
+
+def rows(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
+    """Publications as columns; a column ``attributes`` of JSON objects is expanded to the names that are wanted."""
+    version = versions.of_task()
+    view = versions.view(version, version)
+    for table in _gathered(batches):
+        parts, faults = [table], list[Refused]()
+        if "attributes" in table.column_names:
+            found, wrong = expand_attributes(table, "attributes", view.names)
+            faults = [Refused(fault.reason, _told(table, fault.row)) for fault in wrong]
+            parts = [part for _, part in found]
+        yield from _sifted(parts, view, version, faults)
+
+
+def texts(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
+    """JSON objects in the column ``value``, as bytes: what is no UTF-8 is a fault of its row, not of the batch."""
+    version = versions.of_task()
+    view = versions.view(version, version)
+    for table in _gathered(batches):
+        values = table.column("value").to_pylist()
+        found, wrong = expand(values, view.names)
+        faults = [Refused(fault.reason, (values[fault.row] or b"").decode(errors="replace")) for fault in wrong]
+        yield from _sifted([part for _, part in found], view, version, faults)
+
+
+def files(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
+    """Paths of files in the column ``path``."""
+    version = versions.of_task()
+    view = versions.view(version, version)
+    for batch in batches:
+        for path in batch.column("path").to_pylist():
+            for part in publications(path, view.names, SIZE):
+                yield from _sifted(part.tables, view, version, part.faults)
+
+
+def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
+    """References to the log, whose publications were checked before they were written."""
+    for batch in batches:
+        for fields in batch.to_pylist():
+            slice = Slice(**fields)
+            view = versions.view(slice.oldest_version, slice.newest_version)
+            for frames in _together(read(slice)):
+                names = [name for name in frames[0].batch.schema.names if name in _KEPT or name in view.names]
+                table = pa.Table.from_batches([frame.batch.select(names) for frame in frames])
+                stamps = np.array([frame.version for frame in frames], np.int64)
+                each = np.repeat(stamps, [frame.batch.num_rows for frame in frames])
+                yield Arrived(ArrowBatch.trusted(table), view, each, [])
+
+
+_KEPT = frozenset({"id", "source", "time", "phase"})
+_NOTHING = pa.table(
+    {
+        "id": pa.array([], pa.string()),
+        "source": pa.array([], pa.string()),
+        "time": pa.array([], pa.timestamp("us", "UTC")),
+    }
+)
+
+
+def _sifted(tables: Iterable[pa.Table], view: View, version: int, faults: list[Refused]) -> Iterator[Arrived]:
+    for table in [*tables, *([_NOTHING] if faults else [])]:  # faults come with a table, be it an empty one
+        batch, found = sift(table)
+        told = [Refused(fault.reason, _told(table, fault.row)) for fault in found]
+        yield Arrived(batch, view, version, told if table is not _NOTHING else faults)
+
+
+def _told(table: pa.Table, row: int) -> str:
+    values = table.slice(row, 1).to_pylist()[0]
+    return str({name: value for name, value in values.items() if value is not None})
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Tables of about SIZE rows: Spark cuts batches smaller than is good for the index."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+            count += batch.num_rows
+        if count >= SIZE:
+            yield pa.Table.from_batches(waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _together(frames: Iterable[Frame]) -> Iterator[list[Frame]]:
+    """Frames of one schema that are matched together."""
+    waiting: list[Frame] = []
+    count = 0
+    for frame in frames:
+        if waiting and (count + frame.batch.num_rows > SIZE or frame.batch.schema != waiting[0].batch.schema):
+            yield waiting
+            waiting, count = [], 0
+        waiting.append(frame)
+        count += frame.batch.num_rows
+    if waiting:
+        yield waiting

@@ -1,0 +1,154 @@
+"""The whole lane on one screen: a source, select, the sinks, and Spark between them.
+
+    source ──► mapInArrow( select ► worker halves of the sinks ) ──► receipts ──► driver halves of the sinks
+      │             one task per piece of a batch                                       │
+      └─ offsets: Spark's write-ahead log            batch number: what makes it once ──┘
+
+Spark decides what a batch is, writes that down before it runs it, runs its tasks, retries them, and writes down that
+it is done. Everything here follows from the batch's number.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from time import monotonic, perf_counter, sleep
+from uuid import uuid4
+
+import orjson
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from tidegate.errors import SettingError
+from tidegate.pipeline.failure import failure
+from tidegate.pipeline.quarantine import Quarantine
+from tidegate.pipeline.select import VERSION, Select, Subscriptions
+from tidegate.pipeline.sinks import Receipts, Sink
+from tidegate.pipeline.sources import Source
+from tidegate.pipeline.status import Status
+from tidegate.pipeline.warmth import Warmth
+from tidegate.pipeline.work import COUNTS, RECEIPTS, WATERMARK, Half, Work
+from tidegate.store.place import place
+from tidegate.store.registry import Registry
+
+__all__ = ["Flow"]
+
+
+#: Seconds that we wait for Spark without looking up.
+_TURN = 0.2
+
+
+class _Stopped(Exception):
+    """Raised in place of a batch that would begin while we stop; the next run begins with it."""
+
+
+class Flow:
+    """A running subscription service: publications of a source to the sinks of whoever subscribed."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        source: Source,
+        registry: Registry,
+        sinks: Sequence[Sink],
+        *,
+        checkpoint: str | os.PathLike[str],
+        quarantine: str | os.PathLike[str] | None = None,
+        interval: float = 0.0,
+        lateness: float = 60.0,
+    ) -> None:
+        self._spark, self._source, self._registry, self._sinks = spark, source, registry, sinks
+        self._checkpoint = os.fspath(checkpoint).rstrip("/")
+        self._interval, self._lateness = interval, int(lateness * 1e6)
+        self.query = _identified(self._checkpoint, source.identity)
+        self.quarantine = Quarantine.at(quarantine or f"{self._checkpoint}/quarantine")
+        self.status = Status(registry)
+        self._stopping = threading.Event()
+        self._running: StreamingQuery | None = None
+        self._warmth = Warmth(spark)
+        self._first = True
+
+    def start(self, available_now: bool = False) -> None:
+        """Begin; with ``available_now`` end by itself when what is there now has been done."""
+        for sink in self._sinks:
+            sink.begin(self.query)
+        publications, feed = self._source.stream(self._spark, self.query, self._registry)
+        halves: dict[Half, None] = dict.fromkeys(sink.half for sink in self._sinks)
+        select = Select(feed, Subscriptions(os.fspath(self._registry.shelf), self._registry))
+        work = Work(select, tuple(halves), self.quarantine)
+        writer = publications.mapInArrow(work, RECEIPTS).writeStream.foreachBatch(self._batch)
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif self._interval:
+            writer = writer.trigger(processingTime=f"{self._interval} seconds")
+        self._running = writer.option("checkpointLocation", f"{self._checkpoint}/spark").start()
+        self._warmth.start()
+
+    def _batch(self, receipts: DataFrame, batch: int) -> None:
+        """One batch: settle its version, have its tasks done, make it count."""
+        if self._stopping.is_set():
+            raise _Stopped
+        began = perf_counter()
+        tell = self._spark.sparkContext.setLocalProperty
+        if self._first:
+            self.quarantine.begin(batch)
+            self._first = False
+        if not self._source.stamps:
+            version = self._registry.pin(self.query, batch)
+            self._registry.prepare(version, version)
+            tell(VERSION, str(version))
+        if self.status.newest is not None:
+            tell(WATERMARK, str(self.status.newest - self._lateness))
+        found = Receipts(receipts.toArrow())
+        worked = perf_counter()
+        for sink in self._sinks:
+            sink.commit(batch, found)
+        counts = [orjson.loads(payload) for payload in found.of(COUNTS)]
+        self.status.add(batch, counts, worked - began, perf_counter() - worked)
+        self._warmth.used()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end; whether it has come. What ended it is raised as one sentence."""
+        assert self._running is not None, "a flow that was started"
+        due = None if seconds is None else monotonic() + seconds
+        try:
+            while due is None or monotonic() < due:  # in short turns, between which Python sees signals
+                if self._running.awaitTermination(_TURN):  # type: ignore[arg-type]  # fractions are taken too
+                    return True
+            return False
+        except Exception as error:
+            if self._stopping.is_set():
+                return True
+            raise failure(error) from None
+
+    def stop(self) -> None:
+        """End after the batch that is running. What was not begun is for the next run."""
+        self._stopping.set()
+        running = self._running
+        while running is not None and running.isActive:
+            if not running.status["isTriggerActive"]:
+                running.stop()
+            sleep(0.01)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the source and the sinks."""
+        self._warmth.stop()
+        self._source.close()
+        for sink in self._sinks:
+            sink.close()
+
+
+def _identified(checkpoint: str, source: str) -> str:
+    """The name of the query that a checkpoint belongs to, made when it is first used."""
+    where = place(checkpoint)
+    data = where.read("tidegate.json")
+    if data is None:
+        query = uuid4().hex
+        where.write("tidegate.json", orjson.dumps({"query": query, "source": source}))
+        return query
+    facts = orjson.loads(data)
+    if facts["source"] != source:
+        raise SettingError(f"the source that this checkpoint belongs to: {facts['source']}", source, checkpoint)
+    return str(facts["query"])

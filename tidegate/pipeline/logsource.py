@@ -1,0 +1,151 @@
+"""The log as a Spark source: its rows are references to slices of segments, which workers map.
+
+``spark.readStream.format("tidegate-log")``. An offset is a row number of the log. Spark's write-ahead log of offsets
+therefore says which publications a batch has, and the log says with which subscriptions each of them is matched, so
+a batch that is run again repeats itself exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from tidegate.errors import SettingError, shown
+from tidegate.pipeline.feed import SLICE
+from tidegate.store.log import Log, Slice
+from tidegate.store.registry import Registry
+
+__all__ = ["LogSource"]
+
+#: Publications of one batch at most, so that a query that catches up still has batches of seconds.
+ROWS = 1_000_000
+#: Seconds between two notes in the registry of what this query may still need.
+_NOTED = 5.0
+
+
+class LogSource(DataSource):
+    """Options: ``path``, ``rows`` per batch, ``pieces`` to cut a batch into, ``registry``, ``storage``, ``query``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "tidegate-log"
+
+    def schema(self) -> str:
+        return SLICE
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return _Whole(_Planner(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return _Stream(_Planner(self.options))
+
+
+class _Planner:
+    """Cuts the log into slices; opened where it is used, since options travel and open files do not."""
+
+    def __init__(self, options: Any) -> None:
+        if not options.get("path"):
+            raise SettingError("the directory of a log as option path", "none")
+        self.path = str(options["path"])
+        self.rows, self.pieces = (_count(options, name, usual) for name, usual in (("rows", ROWS), ("pieces", 2)))
+        self.query = options.get("query")
+        self.registry = (
+            Registry(options["registry"], storage=options.get("storage")) if options.get("registry") else None
+        )
+        #: The version of the last publication that was planned; stamps never fall, so later ones have it at least.
+        self.newest: int | None = None
+        self._log: Log | None = None
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            self._log = Log(self.path, create=False)
+        return self._log
+
+    def partitions(self, begin: int, end: int) -> Sequence[InputPartition]:
+        slices = self.log.slices(begin, end, self.pieces) if end > begin else []
+        if slices and self.registry is not None:
+            self.newest = max(slice.newest_version for slice in slices)
+            self.registry.prepare(min(slice.oldest_version for slice in slices), self.newest)
+        return [InputPartition(tuple(slice)) for slice in slices]
+
+
+def _read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    values = dict(zip(Slice._fields, partition.value, strict=True))
+    yield pa.RecordBatch.from_pylist([values], _SCHEMA)
+
+
+_SCHEMA = pa.schema([("file", pa.string()), *((name, pa.int64()) for name in Slice._fields[1:])])
+
+
+class _Whole(DataSourceReader):
+    """What the log holds now, as a batch."""
+
+    def __init__(self, planner: _Planner) -> None:
+        self._planner = planner
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return self._planner.partitions(self._planner.log.begin, self._planner.log.end)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(partition)
+
+
+class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The log as it grows."""
+
+    def __init__(self, planner: _Planner) -> None:
+        self._planner = planner
+        self._noted = 0.0
+        self._last: int | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._last = self._planner.log.end
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"row": self._planner.log.begin}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(self._planner.rows)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+        log, begin = self._planner.log, start["row"]
+        end = log.end if self._last is None else self._last
+        if isinstance(limit, ReadMaxRows) and end - begin > limit.max_rows:
+            end = log.cut(begin, limit.max_rows)
+        return {"row": max(end, begin)}
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        return {"row": self._planner.log.end}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return self._planner.partitions(start["row"], end["row"])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(partition)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Note now and then what this query may still need, so that older snapshots can go."""
+        planner = self._planner
+        if planner.registry is None or not planner.query or planner.newest is None:
+            return
+        if monotonic() > self._noted + _NOTED:
+            self._noted = monotonic()
+            planner.registry.needs(planner.query, planner.newest)
+
+
+def _count(options: Any, name: str, usual: int) -> int:
+    given = options.get(name, usual)
+    try:
+        count = int(given)
+    except ValueError:
+        count = 0
+    if count < 1:
+        raise SettingError(f"a whole number above 0 as option {name}", shown(given))
+    return count

@@ -1,0 +1,200 @@
+"""``tg.match``: a DataFrame of publications in, a DataFrame of notifications out, batch or streaming.
+
+Composes with any Spark code before and after it. What is matched with may be a list, a DataFrame of subscriptions, or
+a registry that changes while the query runs.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidegate.engine import compiled
+from tidegate.errors import PublicationError, SettingError, SubscriptionError, shown
+from tidegate.language import DEFAULT_LIMITS, Limits
+from tidegate.model import RESERVED, Subscription
+from tidegate.pipeline import feed
+from tidegate.pipeline.quarantine import Quarantine
+from tidegate.pipeline.select import Select, Subscriptions, part, told
+from tidegate.store.log import Slice
+from tidegate.store.registry import Registry
+from tidegate.store.row import Row
+from tidegate.store.shelf import Shelf
+
+__all__ = ["FLAT", "GROUPED", "match", "shelved"]
+
+FLAT = (
+    "notification_id string, subscription_id string, subscriber string, time timestamp, "
+    "publication_ids array<string>, score double, distance double"
+)
+GROUPED = "publication_id string, time timestamp, subscription_ids array<string>"
+
+
+def match(
+    publications: DataFrame,
+    subscriptions: Iterable[Subscription] | DataFrame | Registry,
+    *,
+    grouped: bool = False,
+    storage: str | os.PathLike[str] | None = None,
+    quarantine: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> DataFrame:
+    """Match publications with subscriptions, on Spark.
+
+    Columns ``id``, ``source``, ``time``, ``start``, ``end``, ``phase``, ``location``, ``valid_until`` are what their
+    names say, every other is an attribute; one named ``attributes`` that is a VARIANT, a map, a struct or a JSON string
+    is expanded to the attributes that some subscription asks about. The result has a row per notification, or with
+    ``grouped`` a row per publication that matched, with the ids of its subscriptions.
+
+    ``storage`` is where index snapshots go for subscriptions that are no registry: a temporary directory by default,
+    which every machine must reach. Rows that are no publications are left out and written, with the reason, to files
+    in ``quarantine``; by default to a directory of that name in the storage.
+    """
+    if not isinstance(publications, DataFrame):
+        raise PublicationError("a Spark DataFrame of publications", shown(publications))
+    source, how = fed(publications)
+    chosen = shelved(publications, subscriptions, storage, limits)
+    kept = os.fspath(quarantine) if quarantine is not None else f"{chosen.shelf.rstrip('/')}/quarantine"
+    stage = _Stage(Select(how, chosen), grouped, Quarantine.at(kept, uuid4().hex[:8]))
+    return source.mapInArrow(stage, GROUPED if grouped else FLAT)
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """The function that Spark maps over partitions."""
+
+    select: Select
+    grouped: bool
+    quarantine: Quarantine
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        faults = []
+        for found in self.select(batches):
+            faults += found.faults
+            yield from (found.grouped if self.grouped else found.flat).to_batches()
+        if faults:
+            query, batch = told("sql.streaming.queryId"), told("streaming.sql.batchId")
+            kept = replace(self.quarantine, query=query) if query else self.quarantine
+            kept.keep(int(batch or 0), part(), faults)
+
+
+# --- subscriptions --------------------------------------------------------------------------------------------------
+
+
+def shelved(
+    publications: DataFrame,
+    subscriptions: Iterable[Subscription] | DataFrame | Registry,
+    storage: str | os.PathLike[str] | None,
+    limits: Limits,
+) -> Subscriptions:
+    """Subscriptions in the form that travels to the workers."""
+    if isinstance(subscriptions, Registry):
+        if storage is not None:
+            raise SettingError("the registry's own storage", f"storage={shown(os.fspath(storage))}")
+        version = None if publications.isStreaming else subscriptions.version
+        subscriptions.prepare(*2 * (subscriptions.version if version is None else version,))
+        return Subscriptions(os.fspath(subscriptions.shelf), subscriptions, version)
+    rows = list(_rows(subscriptions, limits))
+    if storage is None:
+        master = str(publications.sparkSession.conf.get("spark.master", ""))
+        if not master.startswith("local"):
+            raise SettingError("a storage that every machine reaches, for a master that is not local", "storage=None")
+        storage = tempfile.mkdtemp(prefix="tidegate-match-")
+        atexit.register(shutil.rmtree, storage, ignore_errors=True)
+    location = f"{os.fspath(storage).rstrip('/')}/{uuid4().hex}"
+    Shelf(location).extend(0, 0, rows)
+    return Subscriptions(location, version=0)
+
+
+def _rows(subscriptions: Iterable[Subscription] | DataFrame, limits: Limits) -> Iterator[Row]:
+    if isinstance(subscriptions, DataFrame):
+        subscriptions = _collected(subscriptions)
+    elif isinstance(subscriptions, Subscription | str | bytes) or not isinstance(subscriptions, Iterable):
+        raise SubscriptionError("subscriptions: a list, a DataFrame or a Registry", shown(subscriptions))
+    seen = set()
+    for subscription in subscriptions:
+        if not isinstance(subscription, Subscription):
+            raise SubscriptionError("a Subscription", shown(subscription))
+        if subscription.id in seen:
+            raise SubscriptionError("an id that is not in use", shown(subscription.id))
+        seen.add(subscription.id)
+        compiled(subscription, limits)  # a mistake is the user's to see here, not a worker's
+        yield Row.of(subscription, 0)
+
+
+def _collected(subscriptions: DataFrame) -> Iterator[Subscription]:
+    fields = ("id", "subscriber", "where", "active_from", "active_until")
+    missing = [name for name in fields[:3] if name not in subscriptions.columns]
+    if subscriptions.isStreaming or missing:
+        got = "a stream" if subscriptions.isStreaming else f"columns {', '.join(subscriptions.columns)}"
+        raise SubscriptionError("a batch DataFrame of subscriptions with columns id, subscriber and where", got)
+    for row in subscriptions.select(*[name for name in fields if name in subscriptions.columns]).toArrow().to_pylist():
+        yield Subscription(**row)
+
+
+# --- publications ---------------------------------------------------------------------------------------------------
+
+
+def fed(publications: DataFrame) -> tuple[DataFrame, feed.Feed]:
+    """The DataFrame that goes to the workers, and how they read it. A wrong column is the user's to see at once."""
+    if publications.columns == list(Slice._fields):
+        return publications, feed.slices
+    names = publications.columns
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise PublicationError("each column once", f"{shown(twice)} twice")
+    for name in ("id", "source", "time"):
+        if name not in names:
+            raise PublicationError(f"a column {name}", f"columns {', '.join(names)}")
+    if "event" in names:
+        raise PublicationError("columns start and end", "a column event, which is a reserved name")
+    return publications.select(*[_column(field) for field in publications.schema]), feed.rows
+
+
+def _column(field: T.StructField) -> Column:
+    column = F.col(f"`{field.name.replace('`', '``')}`")
+    kind, expected = field.dataType, RESERVED.get(field.name)
+    if field.name == "attributes":
+        if isinstance(kind, T.VariantType | T.MapType | T.StructType):
+            return F.to_json(column).alias("attributes")
+        if not isinstance(kind, T.StringType):
+            raise PublicationError(
+                "a VARIANT, a map, a struct or a JSON string as attributes", kind.simpleString(), "column 'attributes'"
+            )
+        return column
+    at = f"column {shown(field.name)}"
+    if expected == "text" and not isinstance(kind, T.StringType | T.NullType):
+        raise PublicationError(f"strings as {field.name}", kind.simpleString(), at)
+    if expected == "time" and not isinstance(kind, T.TimestampType | T.NullType):
+        raise PublicationError(f"timestamps with a time zone as {field.name}", kind.simpleString(), at)
+    if expected == "point" and not (isinstance(kind, T.NullType) or _is_point(kind)):
+        raise PublicationError(f"points (struct lon, lat) as {field.name}", kind.simpleString(), at)
+    if expected is None and not _is_value(kind):
+        wanted = "numbers, strings, truth values, timestamps with a time zone, dates, points (struct lon, lat) or lists"
+        raise PublicationError(wanted, kind.simpleString(), at)
+    return column
+
+
+_PLAIN = T.NumericType | T.StringType | T.BooleanType | T.TimestampType | T.DateType | T.NullType
+
+
+def _is_value(kind: T.DataType) -> bool:
+    return isinstance(kind, _PLAIN) or _is_point(kind) or (isinstance(kind, T.ArrayType) and _is_member(kind))
+
+
+def _is_member(kind: T.ArrayType) -> bool:
+    return isinstance(kind.elementType, _PLAIN)
+
+
+def _is_point(kind: T.DataType) -> bool:
+    return isinstance(kind, T.StructType) and {"lon", "lat"} <= set(kind.names)

@@ -1,0 +1,76 @@
+"""The numbers of a running flow for Prometheus, over HTTP, read at the moment they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from tidegate.errors import SettingError
+from tidegate.pipeline.status import Snapshot
+
+__all__ = ["METRICS", "Number", "served"]
+
+
+class Number(NamedTuple):
+    """A metric: its name, the field of a snapshot that it shows, and what it means."""
+
+    name: str
+    field: str
+    meaning: str
+
+    @property
+    def counts(self) -> bool:
+        return self.name.endswith("_total")
+
+
+METRICS = (
+    Number("tidegate_publications_total", "publications", "publications that were matched since the start"),
+    Number("tidegate_notifications_total", "notifications", "notifications that went to the sinks since the start"),
+    Number("tidegate_quarantined_total", "quarantined", "rows that are no publications, put into the quarantine"),
+    Number("tidegate_late_total", "late", "publications that came later than the lateness that is allowed"),
+    Number("tidegate_batches_total", "batches", "batches that are done since the start"),
+    Number("tidegate_last_batch", "last_batch", "the number of the last batch that is done, counted over all runs"),
+    Number("tidegate_publications_per_second", "publications_per_second", "their rate over the last ten seconds"),
+    Number("tidegate_notifications_per_second", "notifications_per_second", "their rate over the last ten seconds"),
+    Number("tidegate_batch_seconds", "batch_seconds", "how long the last batch took, tasks and sinks together"),
+    Number("tidegate_task_seconds", "task_seconds", "how long its slowest task took, in the Python worker"),
+    Number("tidegate_sink_seconds", "sink_seconds", "how long the driver halves of its sinks took"),
+    Number("tidegate_subscriptions", "subscriptions", "subscriptions in the registry"),
+    Number("tidegate_running", "state", "1 while batches are run; 0 before the first, while stopping, and after"),
+)
+
+
+class _Collector(Collector):
+    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+        self._snapshot = snapshot
+
+    def collect(self) -> Iterator[Metric]:
+        now = self._snapshot()
+        for metric in METRICS:
+            value = now.state == "running" if metric.field == "state" else getattr(now, metric.field)
+            family = CounterMetricFamily if metric.counts else GaugeMetricFamily
+            yield family(metric.name, metric.meaning, value=float(value))
+
+
+@contextmanager
+def served(address: tuple[str, int], snapshot: Callable[[], Snapshot]) -> Iterator[int]:
+    """Answer at ``http://address:port/metrics``; the port, which the system chooses for port 0."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(snapshot))
+    host, port = address
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        got = f"{host}:{port} ({error.strerror or error})"
+        raise SettingError("an address and a port that are free", got, "the metrics") from None
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

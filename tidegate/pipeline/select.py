@@ -1,0 +1,118 @@
+"""Select in a Python worker: publications in, who is told out. Stateless, so any task may run it, and run it again.
+
+A worker maps the snapshots that stand for the versions of its publications and matches. Which version applies is
+decided elsewhere and found here: stamped on the publications by the log, set for the batch by the flow, or pinned in
+the registry by the first task that asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import TaskContext
+
+from tidegate.fault import Refused
+from tidegate.index import Batch, Matches, outcome
+from tidegate.pipeline.feed import Feed
+from tidegate.store.registry import Registry
+from tidegate.store.shelf import Shelf
+from tidegate.store.view import View
+
+__all__ = ["VERSION", "Found", "Select", "Subscriptions", "part", "told"]
+
+#: The local property by which the flow tells tasks the version of their batch.
+VERSION = "tidegate.version"
+
+
+def told(name: str) -> str | None:
+    """What the driver told the tasks of a job under this name; None outside a task."""
+    context = TaskContext.get()
+    return context.getLocalProperty(name) if context is not None else None
+
+
+def part() -> int:
+    """Which part of its batch this task has."""
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0
+
+
+@dataclass(frozen=True)
+class Subscriptions:
+    """What is matched, as plain data that travels to the workers: snapshots, and maybe the registry they are of."""
+
+    shelf: str
+    registry: Registry | None = None
+    version: int | None = None
+    """The version of all publications, where it is settled beforehand."""
+
+    def of_task(self) -> int:
+        """The version for the publications of this task."""
+        if self.version is not None:
+            return self.version
+        if version := told(VERSION):
+            return int(version)
+        if self.registry is None:
+            raise RuntimeError("subscriptions without a version and without a registry")
+        query, batch = told("sql.streaming.queryId"), told("streaming.sql.batchId")
+        return self.registry.pin(query, int(batch)) if query and batch else self.registry.version
+
+    def view(self, oldest: int, version: int) -> View:
+        """What stands for these versions; whoever needs a version that is not there yet has it made."""
+        shelf = _shelf(self.shelf)
+        if self.registry is not None and not shelf.covers(oldest, version):
+            self.registry.prepare(oldest, version)
+        return shelf.view(oldest, version)
+
+
+@lru_cache(maxsize=8)
+def _shelf(location: str) -> Shelf:
+    """One per location and process, so that layers are mapped once for all the batches that a worker sees."""
+    return Shelf(location)
+
+
+class Found:
+    """Some publications and who is told of them, as tables that are made when they are asked for.
+
+    ``seconds`` is what the index took to find them.
+    """
+
+    def __init__(self, batch: Batch, matches: Matches, view: View, faults: list[Refused], seconds: float) -> None:
+        self._batch, self._matches, self._view = batch, matches, view
+        self.faults, self.seconds = faults, seconds
+        self.publications = batch.length
+        self.notifications = len(matches.owners)
+
+    @cached_property
+    def times(self) -> NDArray[np.int64]:
+        """When the publications happened, in microseconds since 1970."""
+        return self._batch.times()
+
+    @cached_property
+    def grouped(self) -> pa.Table:
+        """A row per publication that matched something."""
+        return outcome.grouped(self._batch, self._matches, self._view.catalogue)
+
+    @cached_property
+    def flat(self) -> pa.Table:
+        """A row per notification."""
+        return outcome.flat(self._batch, self._matches, self._view.catalogue)
+
+
+@dataclass(frozen=True)
+class Select:
+    """The stage: a feed and the subscriptions it is matched with."""
+
+    feed: Feed
+    subscriptions: Subscriptions
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Found]:
+        for batch, view, versions, faults in self.feed(batches, self.subscriptions):
+            began = perf_counter()
+            matches = view.match(batch, versions)
+            yield Found(batch, matches, view, faults, perf_counter() - began)

@@ -1,0 +1,93 @@
+"""What a flow has done so far and how fast: the numbers that the terminal, Prometheus and ``tidegate status`` show."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from tidegate.store.registry import Registry
+
+__all__ = ["Snapshot", "Status"]
+
+#: Seconds over which rates are taken.
+_WINDOW = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The numbers at one moment."""
+
+    publications: int
+    notifications: int
+    quarantined: int
+    batches: int
+    last_batch: int
+    publications_per_second: float
+    notifications_per_second: float
+    batch_seconds: float
+    task_seconds: float
+    sink_seconds: float
+    subscriptions: int
+    late: int
+    state: str
+
+
+class Status:
+    """Counts batches as they are done. Threads may read while the flow writes."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._lock = threading.Lock()
+        self._recent: deque[tuple[float, int, int]] = deque()
+        self._began = monotonic()
+        self.publications = self.notifications = self.quarantined = self.late = self.batches = 0
+        self.newest: int | None = None
+        self._last, self._batch_seconds, self._task_seconds, self._sink_seconds = -1, 0.0, 0.0, 0.0
+        self.state = "starting"
+
+    def add(self, batch: int, counts: Sequence[Mapping[str, Any]], work: float, sinks: float) -> None:
+        """A batch is done: what its tasks counted, and how long tasks and sinks took."""
+        publications, notifications, quarantined, late = (
+            sum(task[name] for task in counts) for name in ("publications", "notifications", "quarantined", "late")
+        )
+        with self._lock:
+            self.publications += publications
+            self.notifications += notifications
+            self.quarantined += quarantined
+            self.late += late
+            if publications:
+                newest = max(task["newest"] for task in counts)
+                self.newest = newest if self.newest is None else max(newest, self.newest)
+            self.batches += 1
+            self._last, self.state = batch, "running"
+            self._batch_seconds, self._sink_seconds = work + sinks, sinks
+            self._task_seconds = max((task["seconds"] for task in counts), default=0.0)
+            self._recent.append((monotonic(), publications, notifications))
+
+    def snapshot(self) -> Snapshot:
+        """The numbers now."""
+        with self._lock:
+            now = monotonic()
+            while self._recent and self._recent[0][0] < now - _WINDOW:
+                self._recent.popleft()
+            span = max(min(_WINDOW, now - self._began), 1e-9)
+            rates = [sum(entry[i] for entry in self._recent) / span for i in (1, 2)]
+            return Snapshot(
+                self.publications,
+                self.notifications,
+                self.quarantined,
+                self.batches,
+                self._last,
+                rates[0],
+                rates[1],
+                self._batch_seconds,
+                self._task_seconds,
+                self._sink_seconds,
+                len(self._registry),
+                self.late,
+                self.state,
+            )

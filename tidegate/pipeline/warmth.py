@@ -1,0 +1,51 @@
+"""Keeps Python workers alive through quiet times: Spark ends idle ones after a minute, and a new one costs a second."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from time import monotonic
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+__all__ = ["Warmth"]
+
+#: Seconds of quiet after which workers are given something to do.
+_QUIET = 20.0
+
+
+class Warmth:
+    """A thread that runs an empty job on every core when nothing else has run for a while."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._last = monotonic()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tidegate-warmth", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def used(self) -> None:
+        """A batch has run just now."""
+        self._last = monotonic()
+
+    def stop(self) -> None:
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        cores = self._spark.sparkContext.defaultParallelism
+        while not self._ending.wait(1.0):
+            if monotonic() - self._last > _QUIET:
+                try:
+                    self._spark.range(cores, numPartitions=cores).mapInArrow(_nothing, "id bigint").collect()
+                except Exception:  # the session is ending, and with it the reason to keep anything warm
+                    return
+                self.used()
+
+
+def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches

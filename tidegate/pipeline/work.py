@@ -1,0 +1,88 @@
+"""What one task does: select, and then hand what was found to the sinks, without a detour through the JVM.
+
+A task gives back *receipts*, a few rows that the driver collects: what each sink's worker half says it has written,
+tables for the sinks that live in the driver, and counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from tidegate.pipeline.quarantine import Quarantine
+from tidegate.pipeline.select import Found, Select, part, told
+
+__all__ = ["COUNTS", "RECEIPTS", "WATERMARK", "Half", "Receipt", "Work", "Writer"]
+
+RECEIPTS = "kind string, payload binary"
+_RECEIPTS = pa.schema([("kind", pa.string()), ("payload", pa.binary())])
+
+#: The local property by which the flow tells tasks before which event time a publication is late.
+WATERMARK = "tidegate.watermark"
+_LONG_AGO = -(2**63)
+
+#: The kind of the receipt that counts what a task did.
+COUNTS = "counts"
+
+Receipt = tuple[str, bytes]
+
+
+class Writer(Protocol):
+    """The worker half of a sink, made anew for each task. Everything that reaches the workers is pickled."""
+
+    def take(self, found: Found) -> None:
+        """Write what was found, or keep it until the end."""
+
+    def close(self) -> Iterator[Receipt]:
+        """All of the task has been seen; what the driver needs to know to make it count."""
+
+
+class Half(Protocol):
+    """Makes writers; travels to the workers."""
+
+    def writer(self, batch: int, part: int) -> Writer: ...
+
+
+@dataclass(frozen=True)
+class Work:
+    """The function that Spark maps over the partitions of a batch."""
+
+    select: Select
+    halves: Sequence[Half]
+    quarantine: Quarantine | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        began = perf_counter()
+        batch, number = int(told("streaming.sql.batchId") or 0), part()
+        watermark = int(told(WATERMARK) or _LONG_AGO)
+        writers = [half.writer(batch, number) for half in self.halves]
+        counts = {"publications": 0, "notifications": 0, "late": 0, "newest": _LONG_AGO}
+        matching = writing = 0.0
+        faults = []
+        for found in self.select(batches):
+            counts["publications"] += found.publications
+            counts["notifications"] += found.notifications
+            if found.publications:
+                counts["late"] += int(np.count_nonzero(found.times < watermark))
+                counts["newest"] = max(counts["newest"], int(found.times.max()))
+            faults += found.faults
+            matching += found.seconds
+            before = perf_counter()
+            for writer in writers:
+                writer.take(found)
+            writing += perf_counter() - before
+        before = perf_counter()
+        if faults and self.quarantine is not None:
+            self.quarantine.keep(batch, number, faults)
+        receipts = [receipt for writer in writers for receipt in writer.close()]
+        now = perf_counter()
+        seconds = {"seconds": now - began, "matching": matching, "writing": writing + now - before}
+        receipts.append((COUNTS, orjson.dumps({**counts, "quarantined": len(faults), **seconds})))
+        kinds, payloads = zip(*receipts, strict=True)
+        yield pa.record_batch([pa.array(kinds, pa.string()), pa.array(payloads, pa.binary())], schema=_RECEIPTS)

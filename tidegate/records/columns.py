@@ -1,0 +1,141 @@
+"""Many JSON objects to columns: their fields, their attributes, and which rows are odd and need a look of their own.
+
+Makes no publication and gives no reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import chain
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tidegate.model import RESERVED
+from tidegate.records.jsoncolumn import ALIKE, attribute, field
+from tidegate.records.tables import SPARSEST, Part, Rows, beside
+
+__all__ = ["Mask", "fields", "flatten", "tables"]
+
+Mask = NDArray[np.bool_]
+
+#: Times that rows are set aside because a value is of another kind than most of its name; then they count as odd.
+KINDS = 8
+
+_FIELDS = tuple(name for name in RESERVED if name != "event")
+_REQUIRED = ("id", "source", "time")
+_NO_ATTRIBUTES = frozenset({"", *RESERVED})
+
+
+def flatten(records: list[dict[str, Any]], odd: Mask) -> None:
+    """Put attributes that stand under ``attributes`` beside the fields; odd where one stands there already."""
+    for i, record in enumerate(records):
+        nested = record.pop("attributes", None)
+        if nested is None:
+            continue
+        if type(nested) is dict and _NO_ATTRIBUTES.isdisjoint(nested) and record.keys().isdisjoint(nested):
+            record.update(nested)
+        else:
+            odd[i] = True
+
+
+def fields(records: list[dict[str, Any]], names: Collection[str], odd: Mask) -> pa.Table:
+    """The columns of the reserved names that some record has, and of those that all must have."""
+    columns: dict[str, pa.Array] = {}
+    for name in _FIELDS:
+        if name not in names and name not in _REQUIRED:
+            continue
+        columns[name], rows = field(name, _values(records, name))
+        odd[rows] = True
+        if name in _REQUIRED and columns[name].null_count:
+            odd |= np.asarray(columns[name].is_null())
+    if "start" in columns and "end" in columns:
+        odd |= np.asarray(pc.less(columns["end"], columns["start"]).fill_null(False))
+    return pa.table(columns)
+
+
+def _values(records: list[dict[str, Any]], name: str) -> list[Any]:
+    try:
+        return list(map(itemgetter(name), records))
+    except KeyError:
+        return [record.get(name) for record in records]
+
+
+def tables(
+    rows: Rows,
+    records: list[dict[str, Any]],
+    names: Collection[str],
+    others: pa.Table,
+    wanted: Collection[str] | None,
+    odd: Mask,
+) -> Iterator[Part]:
+    """The rows that are not odd, with the attributes that are wanted beside the others; more may turn out odd."""
+    for name in ("", "event"):
+        if name in names:
+            odd |= np.fromiter((record.get(name) is not None for record in records), np.bool_, len(records))
+    chosen = [name for name in names if name and name not in RESERVED and (wanted is None or name in wanted)]
+    known = {*chosen, *RESERVED}
+    if not known.issuperset(names):
+        _look_at_others(records, known, odd)
+    waiting = np.arange(len(records))
+    for _ in range(KINDS):
+        left = np.zeros(len(records), np.bool_)
+        for some, present in _dense(records, waiting, chosen):
+            picked = records if len(some) == len(records) else [records[i] for i in some.tolist()]
+            columns: dict[str, pa.Array] = {}
+            for name in present:
+                found = attribute(_values(picked, name))
+                odd[some[found.odd]] = True
+                left[some[found.other]] = True
+                if found.array is not None:
+                    columns[name] = found.array
+            part = beside(others if picked is records else others.take(pa.array(some)), columns)
+            good = ~(odd[some] | left[some])
+            if good.all() and len(good):
+                yield rows[some], part
+            elif good.any():
+                yield rows[some[good]], part.filter(pa.array(good))
+        waiting = np.flatnonzero(left & ~odd)
+        if not len(waiting):
+            return
+    odd[waiting] = True
+
+
+def _look_at_others(records: list[dict[str, Any]], known: Collection[str], odd: Mask) -> None:
+    """Mark the rows with lists and objects under other names than the known that are not surely values."""
+    kinds = set(map(type, chain.from_iterable(map(dict.values, records))))
+    if kinds.isdisjoint((list, dict)):
+        return
+    objects: list[dict[str, Any]] = []
+    owners: list[int] = []
+    for i, record in enumerate(records):
+        for name, value in record.items():
+            if type(value) is dict and name not in known:
+                objects.append(value)
+                owners.append(i)
+            elif type(value) is list and name not in known:
+                members = set(map(type, value))
+                odd[i] |= not any(members <= alike for alike in ALIKE)
+    _, wrong, other = attribute(objects)
+    odd[[owners[i] for i in wrong + other]] = True
+
+
+def _dense(records: list[dict[str, Any]], waiting: Rows, names: list[str]) -> Iterator[tuple[Rows, list[str]]]:
+    """Positions of records that wait, and names, such that their table is not too sparse."""
+    if len(names) <= SPARSEST or len(names) * len(waiting) <= SPARSEST * sum(len(records[i]) for i in waiting.tolist()):
+        yield waiting, names
+        return
+    shapes: dict[tuple[str, ...], int] = {}
+    numbers = [shapes.setdefault(tuple(records[i]), len(shapes)) for i in waiting.tolist()]
+    chosen, piles = set(names), [waiting[np.argsort(numbers, kind="stable")]]
+    while piles:
+        some = piles.pop()
+        present = dict.fromkeys(name for i in some.tolist() for name in records[i] if name in chosen)
+        if len(present) * len(some) <= SPARSEST * sum(len(records[i]) for i in some.tolist()):
+            yield np.sort(some), list(present)
+        else:
+            piles += np.array_split(some, 2)

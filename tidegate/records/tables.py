@@ -1,0 +1,161 @@
+"""Publications that are objects as Arrow tables: as one where one can hold them, as several where kinds differ.
+
+Knows nothing of JSON.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.errors import PublicationError, shown
+from tidegate.model import Publication
+from tidegate.records.jsoncolumn import INSTANT, POINT
+
+__all__ = ["SPARSEST", "Kinds", "Part", "Rows", "apart", "beside", "kinds_of", "merged", "table"]
+
+Rows = NDArray[np.int64]
+#: Rows of what was given, and a table of them.
+Part = tuple[Rows, pa.Table]
+#: The type of each column.
+Kinds = dict[str, pa.DataType]
+#: Cells of a table per value in it. Sparser ones are cut, lest a few thousand rows, each with names of its own, fill
+#: the memory.
+SPARSEST = 16
+
+#: Tables that are open for more rows at a time, so that finding one for a publication takes bounded time.
+OPEN = 16
+
+
+def table(publications: Sequence[Publication], wanted: Collection[str] | None = None) -> pa.Table | None:
+    """Publications as columns, with the wanted attributes or all.
+
+    None where some attribute has values of several kinds, which no column can hold.
+    """
+    columns: dict[str, pa.Array] = {
+        "id": pa.array([p.id for p in publications], pa.string()),
+        "source": pa.array([p.source for p in publications], pa.string()),
+        "time": pa.array([p.time for p in publications], INSTANT),
+    }
+    names = dict.fromkeys(("start", "end", "phase", "location", "valid_until"))
+    names |= dict.fromkeys(name for p in publications for name in p.attributes if wanted is None or name in wanted)
+    for name in names:
+        values = [p.value(name) for p in publications]
+        kinds = {type(value) for value in values if value is not None}
+        if not kinds:
+            continue
+        members = {type(item) for value in values if value for item in value} if kinds == {list} else set()
+        kind = _LISTS.get(frozenset(members)) if kinds == {list} else _KINDS.get(frozenset(kinds))
+        if kind is None:
+            return None
+        if kinds == {tuple}:
+            values = [None if v is None else {"lon": v[0], "lat": v[1]} for v in values]
+        elif kind == pa.float64():  # an integer may be too large for Arrow, but none that the model takes for a double
+            values = [None if v is None else float(v) for v in values]
+        elif kinds == {list} and pa.types.is_float64(kind.value_type):
+            values = [None if v is None else [float(item) for item in v] for v in values]
+        columns[name] = pa.array(values, kind)
+    return pa.table(columns)
+
+
+_KINDS: dict[frozenset[type], pa.DataType] = {
+    frozenset({int}): pa.float64(),
+    frozenset({float}): pa.float64(),
+    frozenset({int, float}): pa.float64(),
+    frozenset({str}): pa.string(),
+    frozenset({bool}): pa.bool_(),
+    frozenset({datetime}): INSTANT,
+    frozenset({date}): pa.date32(),
+    frozenset({tuple}): POINT,
+}
+_LISTS: dict[frozenset[type], pa.DataType] = {
+    frozenset(): pa.list_(pa.float64()),
+    **{kinds: pa.list_(kind) for kinds, kind in _KINDS.items() if kind != POINT},
+}
+
+
+def kinds_of(publication: Publication, wanted: Collection[str] | None) -> Kinds:
+    """What kind of column each attribute needs; an error where there is none, for a list of several kinds.
+
+    Attributes that are not wanted are looked at too: who subscribes does not decide what is a publication.
+    """
+    found: Kinds = {}
+    for name, value in publication.attributes.items():
+        kind = (
+            _LISTS.get(frozenset(map(type, value)))
+            if isinstance(value, list)
+            else _KINDS.get(frozenset((type(value),)))
+        )
+        if kind is None:
+            at = f"publication {shown(publication.id)}, attribute {shown(name)}"
+            raise PublicationError("a list whose members are of one kind", shown(value), at)
+        if wanted is None or name in wanted:
+            found[name] = kind
+    return found
+
+
+def apart(publications: Iterable[tuple[int, Publication, Kinds]], wanted: Collection[str] | None) -> Iterator[Part]:
+    """Rows, their publications and the kinds of these, as tables: several where an attribute has several kinds."""
+    for some in _alike((((row, found), kinds, 1) for row, found, kinds in publications), SPARSEST):
+        yield np.array([row for row, _ in some], np.int64), table([found for _, found in some], wanted)
+
+
+def merged(parts: Iterable[Part]) -> list[Part]:
+    """Tables put together where no column has two kinds and not half of the cells would be empty."""
+    found: list[Part] = []
+    schemas = ((part, part[1].schema) for part in parts)
+    sized = ((part, dict(zip(schema.names, schema.types, strict=True)), len(part[0])) for part, schema in schemas)
+    for some in _alike(sized, 2):
+        if len(some) > 1:
+            rows, tables = zip(*some, strict=True)
+            some = [(np.concatenate(rows), pa.concat_tables(tables, promote_options="default"))]
+        found += some
+    return found
+
+
+def beside(left: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+    """The table with more columns."""
+    return pa.table({**dict(zip(left.column_names, left.columns, strict=True)), **columns}) if columns else left
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Pile(Generic[T]):
+    """Things that one table can hold: the kinds of its columns, its rows, and the cells that the things fill."""
+
+    things: list[T] = field(default_factory=list)
+    kinds: Kinds = field(default_factory=dict)
+    rows: int = 0
+    cells: int = 0
+
+    def takes(self, kinds: Kinds, rows: int, slack: int) -> bool:
+        cells = len(self.kinds.keys() | kinds.keys()) * (self.rows + rows)
+        if cells > slack * (self.cells + len(kinds) * rows):
+            return False
+        return all(self.kinds.get(name, kind) == kind for name, kind in kinds.items())
+
+
+def _alike(things: Iterable[tuple[T, Kinds, int]], slack: int) -> Iterator[list[T]]:
+    """Things that have so many rows and columns of such kinds, together where they fit, with some slack in cells."""
+    piles: deque[_Pile[T]] = deque()
+    for thing, kinds, rows in things:
+        pile = next((pile for pile in piles if pile.takes(kinds, rows, slack)), None)
+        if pile is None:
+            if len(piles) == OPEN:
+                yield piles.popleft().things
+            piles.append(pile := _Pile())
+        pile.things.append(thing)
+        pile.kinds |= kinds
+        pile.rows += rows
+        pile.cells += rows * len(kinds)
+    for pile in piles:
+        yield pile.things

@@ -1,0 +1,332 @@
+"""A database that holds tables of ours: SQLite, PostgreSQL or MariaDB, opened by path or URL, shared by threads.
+
+What differs between the three is said here and nowhere else: locks, transactions, drivers, error messages. Knows
+nothing of what the tables mean.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+from sqlalchemy import BigInteger, Connection, Engine, Integer, Table, Text, create_engine, event
+from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.sql.dml import Insert
+from sqlalchemy.types import TypeEngine
+
+from tidegate.errors import SettingError, StoreError
+from tidegate.store.address import DRIVERS, file
+from tidegate.store.forking import refuse_inherited, watch
+
+__all__ = ["CHUNK", "NUMBER", "OPTIONS", "Database", "insert_new", "key", "words"]
+
+T = TypeVar("T")
+
+#: Rows in one statement.
+CHUNK = 5_000
+#: Seconds to wait for whoever else is writing.
+_PATIENCE = 60
+_FOREVER = 365 * 86_400
+#: A transaction that lost to another by deadlock is tried again so many times.
+_ATTEMPTS = 5
+
+#: 64 bits; in SQLite the type whose primary key is the row's place.
+NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+#: For every table of ours.
+OPTIONS: dict[str, Any] = {"mariadb_charset": "utf8mb4", "mariadb_engine": "InnoDB"}
+_MARIADB_COLLATION = "utf8mb4_nopad_bin"  # capitals, accents and trailing spaces count, as elsewhere
+
+
+def words(length: int | None = None) -> TypeEngine[str]:
+    """Text of at most that many characters, compared by its bytes on all three databases."""
+    kind = mysql.VARCHAR(length) if length else mysql.LONGTEXT()
+    kind.collation = _MARIADB_COLLATION
+    return Text().with_variant(postgresql.TEXT(collation="C"), "postgresql").with_variant(kind, "mysql", "mariadb")
+
+
+def key(name: str) -> int:
+    """64 bits of a name, to be indexed in its place: names of 1024 characters are too long for an index of MariaDB."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)
+
+
+def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> int:
+    """Insert the rows whose primary key is not there yet; how many that were."""
+    statement: Insert
+    match connection.dialect.name:
+        case "sqlite":
+            statement = sqlite.insert(table).on_conflict_do_nothing()
+        case "postgresql":
+            statement = postgresql.insert(table).on_conflict_do_nothing()
+        case _:
+            statement = mysql.insert(table).prefix_with("IGNORE")
+    return sum(
+        connection.execute(statement, rows[at : at + CHUNK], execution_options={"preserve_rowcount": True}).rowcount
+        for at in range(0, len(rows), CHUNK)
+    )
+
+
+class Database:
+    """One database, whose connections are made when they are needed and never shared with a child process.
+
+    ``prepare`` is called with each database that is opened anew, before anybody else sees it.
+    """
+
+    def __init__(self, url: URL, prepare: Callable[[Database], None]) -> None:
+        self.url = url
+        self._prepare = prepare
+        self._engine: Engine | None = None
+        self._poller: Any = None
+        #: Held while a connection is opened or asked for a number, and during a fork.
+        self._gate = threading.RLock()
+        watch(self)
+
+    def __str__(self) -> str:
+        return file(self.url) or self.url.render_as_string(hide_password=True)
+
+    @property
+    def kind(self) -> str:
+        """``sqlite``, ``postgresql`` or ``mariadb``."""
+        return self.url.get_backend_name()
+
+    def open(self) -> None:
+        """Open it now rather than when it is first used."""
+        with self._translated():
+            self._opened()
+
+    # --- transactions -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A connection on which to read. Each statement sees what was committed when it began."""
+        with self._translated(), self._connected(writes=False) as connection:
+            yield connection
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Do the work in one transaction; tried again when the server chose it as the victim of a deadlock."""
+        for left in reversed(range(_ATTEMPTS)):
+            with self._translated():
+                try:
+                    with self._connected(writes=True) as connection, connection.begin():
+                        return work(connection)
+                except DBAPIError as error:
+                    if not left or not _is_conflict(error):
+                        raise
+        raise AssertionError
+
+    def poll(self, statement: str) -> int:
+        """The number that a statement gives, over a connection kept for that: for what is asked all the time."""
+        with self._gate:
+            if self._poller is not None:
+                with suppress(self._driver_error()):
+                    return self._ask(statement)
+                self._stop_polling()  # the server may have been restarted since: ask once more
+            with self._translated():
+                try:
+                    self._poller = self._kept_cursor()
+                    return self._ask(statement)
+                except self._driver_error() as error:
+                    self._stop_polling()
+                    raise StoreError("a database that answers", _said(error), str(self)) from None
+
+    @contextmanager
+    def exclusive(self, name: str) -> Iterator[None]:
+        """Hold a lock that no other process or thread holds; it goes with the process."""
+        here = file(self.url)
+        if here is not None:
+            with _locked_file(f"{here}-{name}.lock"):
+                yield
+            return
+        number = key(f"tidegate {self.url.database} {name}")  # MariaDB's locks are the server's, not the database's
+        if self.kind == "postgresql":
+            take, give = f"SET lock_timeout = 0; SELECT pg_advisory_lock({number})", "SELECT pg_advisory_unlock_all()"
+            give = f"{give}; SET lock_timeout = '{_PATIENCE}s'"
+        else:
+            take, give = f"SELECT GET_LOCK('tidegate {number}', {_FOREVER})", "SELECT RELEASE_ALL_LOCKS()"
+        with self._translated(), self._connected(writes=False) as connection:
+            connection = connection.execution_options(isolation_level="AUTOCOMMIT")
+            connection.exec_driver_sql(take)
+            try:
+                yield
+            finally:
+                connection.exec_driver_sql(give)
+
+    def close(self) -> None:
+        """Close all connections. They are opened again when the database is used again."""
+        with self._gate:
+            self._stop_polling()
+            if self._engine is not None:
+                self._engine.dispose()
+                self._engine = None
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    def _opened(self) -> Engine:
+        with self._gate:
+            if self._engine is None:
+                here = file(self.url)
+                if here is not None:
+                    refuse_inherited(here)
+                self._engine = _engine(self.url)
+                try:
+                    self._prepare(self)
+                except BaseException:
+                    self.close()
+                    raise
+            return self._engine
+
+    @contextmanager
+    def _connected(self, writes: bool) -> Iterator[Connection]:
+        with self._gate:
+            connection = self._opened().connect()
+        with connection:
+            yield connection.execution_options(writes=writes)
+
+    def _kept_cursor(self) -> Any:
+        pooled = self._opened().raw_connection()
+        connection: Any = pooled.dbapi_connection
+        pooled.detach()
+        match self.kind:
+            case "postgresql":
+                connection.rollback()
+                connection.autocommit = True
+            case "mariadb":
+                connection.autocommit(True)
+        cursor = connection.cursor()
+        if self.kind == "postgresql":
+            connection.prepare_threshold = 0  # prepare at the first use
+        return cursor
+
+    def _ask(self, statement: str) -> int:
+        self._poller.execute(statement)
+        return int(self._poller.fetchall()[0][0])  # all of it: an SQLite statement that is not at its end holds a lock
+
+    def _stop_polling(self) -> None:
+        if self._poller is not None:
+            with suppress(self._driver_error()):
+                self._poller.connection.close()
+            self._poller = None
+
+    def _driver_error(self) -> type[Exception]:
+        driver: Any = self._opened().dialect.dbapi
+        error: type[Exception] = driver.Error
+        return error
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn what SQLAlchemy and the drivers raise into one sentence of ours."""
+        try:
+            yield
+        except DBAPIError as error:
+            raise StoreError("a database that answers", _said(error.orig or error), str(self)) from None
+        except SQLAlchemyError as error:
+            raise StoreError("a database that answers", _said(error), str(self)) from None
+
+    # --- forks ------------------------------------------------------------------------------------------------------
+
+    def before_fork(self) -> str | None:
+        """Close idle connections to a file; those to a server are left to the parent."""
+        self._gate.acquire()
+        here = file(self.url)
+        if here is None or self._engine is None:
+            return None
+        self._stop_polling()
+        is_busy = self._engine.pool.checkedout() > 0  # type: ignore[attr-defined]
+        self._engine.dispose()
+        return here if is_busy else None
+
+    def after_fork(self, is_child: bool) -> None:
+        """Forget the connections of the parent, without closing them: closing would say goodbye in its name."""
+        if is_child:
+            _of_the_parent.append((self._engine, self._poller))
+            self._engine = self._poller = None
+        self._gate.release()
+
+
+_of_the_parent: list[object] = []
+
+
+def _engine(url: URL) -> Engine:
+    kind = url.get_backend_name()
+    driver, extra = DRIVERS[kind]
+    settings: dict[str, Any] = {"pool_size": 2, "max_overflow": -1}
+    if kind == "sqlite":
+        settings |= {"connect_args": {"timeout": _PATIENCE}}
+    else:
+        patience = {} if "connect_timeout" in url.query else {"connect_timeout": 10}
+        settings |= {"connect_args": patience, "pool_pre_ping": True, "isolation_level": "READ COMMITTED"}
+    try:
+        engine = create_engine(url, **settings)
+    except ImportError as error:
+        raise SettingError(f"the package {driver}: pip install tidegate[{extra}]", f"{error}", kind) from None
+    if kind == "sqlite":
+        event.listen(engine, "connect", _sqlite_connected)
+        event.listen(engine, "begin", _sqlite_begun)
+    elif kind == "postgresql":
+        event.listen(engine, "connect", _postgresql_connected)
+    return engine
+
+
+def _sqlite_connected(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+    _use_write_ahead_log(connection)
+    connection.execute("PRAGMA synchronous = FULL")  # what was acknowledged survives a power cut
+    connection.execute("PRAGMA cache_size = -65536")  # 64 MiB: many rows in one transaction touch every index page
+
+
+def _use_write_ahead_log(connection: Any) -> None:
+    """So that readers and a writer do not wait for each other. The file remembers it."""
+    deadline = time.monotonic() + _PATIENCE
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:  # two that change it at once are told so, without any waiting
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+def _sqlite_begun(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _postgresql_connected(connection: Any, _: object) -> None:
+    connection.execute(f"SET lock_timeout = '{_PATIENCE}s'")
+    connection.commit()
+
+
+@contextmanager
+def _locked_file(path: str) -> Iterator[None]:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise StoreError("a directory in which files can be made", f"{error.strerror}", path) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child process that has inherited the file must not keep the lock
+        os.close(descriptor)
+
+
+def _is_conflict(error: DBAPIError) -> bool:
+    """Whether the server undid a transaction in favour of another: PostgreSQL's states, MariaDB's numbers."""
+    number = error.orig.args[0] if error.orig is not None and error.orig.args else None
+    return getattr(error.orig, "sqlstate", None) in ("40001", "40P01") or number in (1020, 1213)
+
+
+def _said(error: BaseException) -> str:
+    """The first line of what a driver says, without the number that MariaDB's puts before it."""
+    said = str(error.args[-1] if error.args else error).strip() or type(error).__name__
+    return said.splitlines()[0][:300]

@@ -1,0 +1,264 @@
+"""The durable local log: publishers append to it, matchers map it. A row's number is its position for good.
+
+Appends that wait at the same time share one write to the disk, and each is stamped with the registry's version, read
+after all of them were called. Readers never wait for writers. What matches is not known here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+
+from tidegate.errors import SettingError, StoreError, shown
+from tidegate.model import Publication
+from tidegate.store.frames import Frame, Slice, read
+from tidegate.store.intake import Arrival, bundles
+from tidegate.store.segment import Segment, segments
+from tidegate.store.tail import Tail
+from tidegate.store.turns import Turns
+from tidegate.store.upkeep import drop, locked, opened
+
+__all__ = ["Frame", "Log", "Slice", "read"]
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def _no_version() -> int:
+    return 0
+
+
+def _now() -> int:
+    return time.time_ns() // 1000
+
+
+class Log:
+    """A log in a directory of its own. Threads share one; processes open the same directory, each its own.
+
+    ``version`` says how far the registry is, ``clock`` the time in µs since 1970. A segment that has reached
+    ``segment_bytes`` is followed by another.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        version: Callable[[], int] = _no_version,
+        segment_bytes: int = 256 << 20,
+        create: bool = True,
+        clock: Callable[[], int] = _now,
+    ) -> None:
+        if segment_bytes < 1:
+            raise SettingError("a segment of at least 1 byte", shown(segment_bytes))
+        try:
+            self.directory = Path(directory).absolute()
+        except TypeError:
+            raise SettingError("the path of a directory", shown(directory)) from None
+        self._version, self._clock, self._segment_bytes = version, clock, segment_bytes
+        self._turns, self._poll = Turns(self._write), threading.RLock()
+        self._tail: Tail | None = None
+        self._is_closed = False
+        try:
+            opened(self.directory, create)
+            self._last = Segment(self.directory, segments(self.directory)[-1])
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            got = f"{error.strerror or error}"
+            raise StoreError("a directory with a log that can be used", got, str(self.directory)) from None
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def append(self, publications: pa.Table | pa.RecordBatch | Sequence[Publication]) -> int:
+        """Take publications, all or none, and return the row after their last once they are durable.
+
+        The rows are in the order given, except that publications as objects are put together with those whose values
+        are of the same kinds.
+        """
+        arrival = Arrival(publications)
+        if not arrival.rows:
+            return self.end
+        self._turns.bring(arrival)
+        if arrival.error is not None:
+            raise arrival.error
+        return arrival.position
+
+    def _write(self, taken: list[Arrival]) -> None:
+        """Write what several threads have brought, and tell each its position or what is wrong."""
+        try:
+            ready = list(bundles(taken))
+            if not ready:
+                return
+            with self._locked() as tail:
+                version, appended = self._stamps(tail)
+                if tail.count and tail.last.end_byte >= self._segment_bytes:
+                    tail.seal()
+                    self._tail = Tail.create(self.directory, tail.last.end_row)
+                    tail.close()
+                    tail = self._tail
+                row = tail.last.end_row
+                tail.append([bundle.batches for bundle in ready], version, appended)
+                for arrival in (arrival for bundle in ready for arrival in bundle.arrivals):
+                    row = arrival.position = row + arrival.rows
+        except BaseException as error:
+            is_plain = isinstance(error, Exception)  # else this thread is told to stop, which the others are not
+            for arrival in taken:
+                if not arrival.is_done:
+                    arrival.error = error if is_plain else StoreError("a write that ends", "an interrupted one")
+            if not is_plain:
+                raise
+
+    def _stamps(self, tail: Tail) -> tuple[int, int]:
+        """The version and the time, neither before that of the last frame."""
+        version, last = self._version(), tail.last
+        if not tail.count and (before := [row for row in segments(self.directory) if row < tail.first_row]):
+            with Segment(self.directory, before[-1]) as previous:
+                last = previous.last
+        if version < last.version:  # another registry than the one that the frames before speak of
+            wanted = f"a version of {last.version} or more, as in the log"
+            raise StoreError(wanted, shown(version), str(self.directory))
+        return version, max(self._clock(), last.appended)
+
+    @contextmanager
+    def _locked(self) -> Iterator[Tail]:
+        """The last segment, whole, with the lock."""
+        if self._is_closed:
+            raise StoreError("an open log", "one that was closed", str(self.directory))
+        try:
+            with locked(self.directory):
+                last = self._tail or Tail(self.directory, segments(self.directory)[-1])
+                self._tail = tail = last.latest()
+                if not tail.is_whole:
+                    tail.mend()
+                yield tail
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            got = f"{error.strerror or error}"
+            raise StoreError("a log that can be written", got, str(self.directory)) from None
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def begin(self) -> int:
+        """The first row that is kept."""
+        return segments(self.directory)[0]
+
+    @property
+    def end(self) -> int:
+        """The row after the last durable one. Cheap enough to be asked every few milliseconds."""
+        with self._poll:
+            if self._is_closed:
+                raise StoreError("an open log", "one that was closed", str(self.directory))
+            self._last = self._last.latest()
+            return self._last.last.end_row
+
+    def cut(self, begin: int, rows: int) -> int:
+        """The last row at most so many rows after ``begin`` where no batch is split; at least one batch after it."""
+        if rows < 1:
+            raise SettingError("at least 1 row", shown(rows))
+        with self._poll:
+            firsts = self._kept(begin, begin)
+            with self._segment([row for row in firsts if row <= begin + rows][-1]) as segment:
+                most = segment.entry(segment.frames_until(begin + rows) - 1).end_row
+            if most > begin:
+                return most
+            with self._segment([row for row in firsts if row <= begin][-1]) as segment:
+                number = segment.frames_until(begin)
+                return segment.entry(number).end_row if number < segment.count else begin
+
+    def slices(self, begin: int, end: int, pieces: int) -> list[Slice]:
+        """The rows between two places where no batch is split, in about so many pieces of about as many rows.
+
+        A piece is of one file: there are more pieces where there are more files.
+        """
+        if pieces < 1:
+            raise SettingError("at least 1 piece", shown(pieces))
+        found: list[Slice] = []
+        with self._poll:
+            firsts = self._kept(begin, end)
+            for first, following in zip(firsts, [*firsts[1:], end], strict=True):
+                low, high = max(first, begin), min(following, end)
+                if low < high:
+                    with self._segment(first) as segment:
+                        share = max(1, round(pieces * (high - low) / (end - begin)))
+                        found += self._pieces(segment, low, high, share)
+        return found
+
+    def _pieces(self, segment: Segment, low: int, high: int, pieces: int) -> Iterator[Slice]:
+        numbers = [_nearest(segment, low + (high - low) * i // pieces) for i in range(pieces + 1)]
+        for number, row in ((numbers[0], low), (numbers[-1], high)):
+            if segment.entry(number - 1).end_row != row:
+                raise SettingError("a row where a batch begins", f"{row}, within one", str(self.directory))
+        for a, b in pairwise(numbers):
+            if a < b:
+                before, last = segment.entry(a - 1), segment.entry(b - 1)
+                span = before.end_byte, last.end_byte, before.end_row, last.end_row - before.end_row
+                yield Slice(str(segment.file), *span, segment.entry(a).version, last.version)
+
+    def _kept(self, begin: int, end: int) -> list[int]:
+        """The first rows of all segments, if all rows from ``begin`` to ``end`` are in them."""
+        last = self.end  # asked first: the segments then contain it
+        firsts = segments(self.directory)
+        if begin < firsts[0]:
+            raise StoreError(f"rows that are kept, from {firsts[0]} on", f"row {begin}", str(self.directory))
+        if not begin <= end <= last:
+            raise StoreError(f"rows up to {last}, the end of the log", f"rows {begin} to {end}", str(self.directory))
+        return firsts
+
+    @contextmanager
+    def _segment(self, first: int) -> Iterator[Segment]:
+        if first == self._last.first_row:
+            yield self._last
+            return
+        try:
+            segment = Segment(self.directory, first)
+        except FileNotFoundError:  # dropped since the directory was listed
+            got = f"row {first}"
+            raise StoreError(f"rows that are kept, from {self.begin} on", got, str(self.directory)) from None
+        with segment:
+            yield segment
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def retain(self, *, before: int | None = None, age: timedelta | None = None, size: int | None = None) -> int:
+        """Drop old segments and return how many.
+
+        Those older than ``age`` or beyond ``size`` bytes go, oldest first, or without either all that end at ``before``
+        or earlier. One with a row at or after ``before`` stays, and so does the last. Who has one mapped keeps it.
+        """
+        if before is None and age is None and size is None:
+            raise SettingError("before, age or size", "none of them")
+        oldest = None if age is None else self._clock() - age // _MICROSECOND
+        with self._turns.alone(), self._locked():
+            return drop(self.directory, before, oldest, size)
+
+    def close(self) -> None:
+        """Wait for what is being written, then let go of all files."""
+        with self._turns.alone(), self._poll:
+            if not self._is_closed:
+                self._is_closed = True
+                self._last.close()
+                if self._tail is not None:
+                    self._tail.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _nearest(segment: Segment, row: int) -> int:
+    """How many batches end before the place nearest to the row where one ends."""
+    number = segment.frames_until(row)
+    is_nearer = number < segment.count and segment.entry(number).end_row - row < row - segment.entry(number - 1).end_row
+    return number + 1 if is_nearer else number

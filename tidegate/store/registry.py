@@ -1,0 +1,410 @@
+"""The registry: which subscriptions there are, since when, and which were active at any version still needed.
+
+Every change is a version of its own. Changes of all processes pass one row of the database, the clock, so they are
+committed in the order of their versions: whoever reads version v can read everything up to v. Knows nothing of
+indexes or Spark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import chain
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from sqlalchemy import URL, Column, Connection, Index, MetaData, Select, Table, bindparam, delete, func, select, update
+
+from tidegate.engine import compiled, without_garbage_collection
+from tidegate.errors import SettingError, StoreError, SubscriptionError, TidegateError, UnknownSubscription, shown
+from tidegate.index.catalogue import stored
+from tidegate.language import DEFAULT_LIMITS, Limits
+from tidegate.model import NAME_LENGTH, Subscription, micros, moment
+from tidegate.store.address import address, file
+from tidegate.store.database import CHUNK, NUMBER, OPTIONS, Database, insert_new, key, words
+from tidegate.store.readers import Reader, Readers, check_number, now
+from tidegate.store.row import Row
+from tidegate.store.schema import Part
+from tidegate.store.shelf import Shelf
+
+__all__ = ["Entry", "Registry"]
+
+TABLES = MetaData()
+_CLOCK = Table(
+    "tidegate_clock",
+    TABLES,
+    Column("one", NUMBER, primary_key=True, autoincrement=False),
+    Column("version", NUMBER, nullable=False),
+    **OPTIONS,
+)
+_ROWS = Table(
+    "tidegate_subscriptions",
+    TABLES,
+    Column("since", NUMBER, primary_key=True, autoincrement=False),
+    Column("until", NUMBER),
+    Column("id_key", NUMBER, nullable=False),
+    Column("id", words(NAME_LENGTH), nullable=False),
+    Column("subscriber_key", NUMBER, nullable=False),
+    Column("subscriber", words(NAME_LENGTH), nullable=False),
+    Column("expression", words(), nullable=False),
+    Column("active_from", NUMBER),
+    Column("active_until", NUMBER),
+    Column("created", NUMBER, nullable=False),
+    Index("tidegate_subscriptions_id", "id_key"),
+    Index("tidegate_subscriptions_until", "until"),
+    Index("tidegate_subscriptions_subscriber", "subscriber_key"),
+    **OPTIONS,
+)
+_FIELDS = (
+    _ROWS.c.since,
+    _ROWS.c.until,
+    _ROWS.c.id,
+    _ROWS.c.subscriber,
+    _ROWS.c.expression,
+    _ROWS.c.active_from,
+    _ROWS.c.active_until,
+)
+_VERSION = "SELECT version FROM tidegate_clock"
+
+
+def _create(connection: Connection) -> None:
+    TABLES.create_all(connection)
+    Readers.create(connection)
+    insert_new(connection, _CLOCK, [{"one": 1, "version": 0}])
+
+
+_PART = Part("registry", (_create,))
+
+
+class Entry(NamedTuple):
+    """A subscription in a listing: the version at which it was made, and when that was."""
+
+    subscription: Subscription
+    since: int
+    created: datetime
+
+
+class Registry:
+    """Subscriptions in a database, shared by any number of processes and threads.
+
+    ``url`` is the path of an SQLite file, which is made if need be, or the URL of a PostgreSQL or MariaDB database.
+    ``storage`` is where index snapshots are kept; for an SQLite file, a directory beside it.
+
+    >>> registry = Registry("registry.db")
+    >>> registry.subscribe(Subscription("s1", "ann", "no2 > 40"), Subscription("s2", "bob", "no2 > 90"))
+    2
+    """
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        storage: str | os.PathLike[str] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
+        where = address(url)
+        here = file(where)
+        #: Where the shelf of snapshots is; None if nobody has said so.
+        self.storage = os.fspath(storage) if storage is not None else f"{here}.snapshots" if here else None
+        self._limits = limits
+        self._connect(where)
+        self._database.open()
+
+    def _connect(self, url: URL) -> None:
+        self._database = Database(url, _PART.prepare)
+        self._readers = Readers(self._database, _current)
+        self._shelf: Shelf | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        url = self._database.url.render_as_string(hide_password=False)
+        return {"url": url, "storage": self.storage, "limits": self._limits}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.storage, self._limits = state["storage"], state["limits"]
+        self._connect(address(state["url"]))
+
+    def __repr__(self) -> str:
+        return f"Registry({str(self._database)!r})"
+
+    # --- changes ----------------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """The number of changes so far. Cheap enough to be asked for every append to a log."""
+        return self._database.poll(_VERSION)
+
+    def subscribe(self, *subscriptions: Subscription) -> int:
+        """Take subscriptions, all or none; the version from which all are active."""
+        with without_garbage_collection():
+            expressions = self._checked(subscriptions)
+        if not subscriptions:
+            return self.version
+
+        def work(connection: Connection) -> int:
+            version = _tick(connection, len(subscriptions))
+            for taken in _living(connection, [s.id for s in subscriptions]):
+                raise SubscriptionError("an id that is not in use", shown(taken))
+            created, since = now(), version - len(subscriptions) + 1
+            for at in range(0, len(subscriptions), CHUNK):
+                some = zip(subscriptions[at : at + CHUNK], expressions[at : at + CHUNK], strict=True)
+                rows = [_fields(number, s, where, created) for number, (s, where) in enumerate(some, since + at)]
+                connection.execute(_ROWS.insert(), rows)
+            return version
+
+        return self._database.write(work)
+
+    def _checked(self, subscriptions: Sequence[Subscription]) -> list[str]:
+        """The expressions as they are stored, if all subscriptions can be taken."""
+        ids, expressions = set[str](), []
+        for subscription in subscriptions:
+            if not isinstance(subscription, Subscription):
+                raise SubscriptionError("a Subscription", shown(subscription))
+            try:
+                compiled(subscription, self._limits)
+            except TidegateError as error:
+                name = shown(subscription.id)
+                error.at = f"{error.at} of subscription {name}" if error.at else name
+                raise
+            if subscription.id in ids:
+                raise SubscriptionError("each id once", f"{shown(subscription.id)} twice")
+            ids.add(subscription.id)
+            expressions.append(stored(subscription.where))
+            for text in (subscription.id, subscription.subscriber, expressions[-1]):
+                if "\0" in text:  # PostgreSQL has no such text
+                    raise SubscriptionError("text without the character NUL", shown(text), shown(subscription.id))
+        return expressions
+
+    def unsubscribe(self, *ids: str) -> int:
+        """End subscriptions, all or none; the version from which none of them is active."""
+        for id in ids:
+            if not isinstance(id, str):
+                raise UnknownSubscription("the id of a subscription", shown(id))
+        if not ids:
+            return self.version
+
+        def work(connection: Connection) -> int:
+            version = _tick(connection, len(ids))
+            living = _living(connection, ids)
+            ended = []
+            for until, id in enumerate(ids, version - len(ids) + 1):
+                since = living.pop(id, None)
+                if since is None:
+                    raise UnknownSubscription("the id of a subscription", shown(id))
+                ended.append({"ended": since, "version": until})
+            end = update(_ROWS).where(_ROWS.c.since == bindparam("ended")).values(until=bindparam("version"))
+            connection.execute(end, ended)
+            return version
+
+        return self._database.write(work)
+
+    # --- what is active now -----------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        with self._database.read() as connection:
+            return connection.execute(select(func.count()).where(_ROWS.c.until.is_(None))).scalar_one()
+
+    def __contains__(self, id: object) -> bool:
+        with self._database.read() as connection:
+            return isinstance(id, str) and bool(_living(connection, [id]))
+
+    def __iter__(self) -> Iterator[Subscription]:
+        """The subscriptions, in the order they came."""
+        return (row.subscription for row in self._rows(_active()))
+
+    def subscription(self, id: str) -> Subscription:
+        """The subscription of that id."""
+        if isinstance(id, str):
+            mine = _active().where(_ROWS.c.id_key == key(_plain(id)), _ROWS.c.id == _plain(id))
+            with self._database.read() as connection:
+                row = connection.execute(mine).one_or_none()
+            if row is not None:
+                return _row(row).subscription
+        raise UnknownSubscription("the id of a subscription", shown(id))
+
+    def listing(self, subscriber: str | None = None, limit: int | None = None) -> list[Entry]:
+        """The subscriptions of one subscriber or of all, in the order they came; the first ``limit`` of them."""
+        statement = _active(*_FIELDS, _ROWS.c.created)
+        if subscriber is not None:
+            name = _plain(subscriber)
+            statement = statement.where(_ROWS.c.subscriber_key == key(name), _ROWS.c.subscriber == name)
+        if limit is not None:
+            check_number(limit, "a limit")
+            statement = statement.limit(limit)
+        with self._database.read() as connection:
+            return [
+                Entry(_row(row[:-1]).subscription, row[0], moment(row[-1])) for row in connection.execute(statement)
+            ]
+
+    # --- what was active at a version -------------------------------------------------------------------------------
+
+    def rows(self, after: int, upto: int) -> Iterator[Row]:
+        """Those made after one version and up to another, in order; with their end if they have ended by now."""
+        return self._rows(select(*_FIELDS).where(_ROWS.c.since > after, _ROWS.c.since <= upto).order_by(_ROWS.c.since))
+
+    def ended(self, after: int, upto: int) -> list[tuple[int, int]]:
+        """Those that ended after one version and up to another, in order: at which version made, at which ended."""
+        statement = select(_ROWS.c.since, _ROWS.c.until).where(_ROWS.c.until > after, _ROWS.c.until <= upto)
+        with self._database.read() as connection:
+            return [(since, until) for since, until in connection.execute(statement.order_by(_ROWS.c.until))]
+
+    def _rows(self, statement: Select[Any]) -> Iterator[Row]:
+        """Rows as they come from the database, never all at once in memory."""
+        with (
+            self._database.read() as connection,
+            connection.execution_options(yield_per=CHUNK).execute(statement) as result,  # ends with the reader
+        ):
+            for row in result:
+                yield _row(row)
+
+    # --- which versions are needed ----------------------------------------------------------------------------------
+
+    def pin(self, query: str, batch: int, version: int | None = None) -> int:
+        """The version for a batch of a query: the first who asks decides, by default for the current one.
+
+        Pins of earlier batches than the two before are dropped.
+        """
+        return self._readers.pin(query, batch, version)
+
+    def needs(self, query: str, version: int) -> None:
+        """Say that a query may still need this version and later ones; never an earlier one than it said before."""
+        self._readers.needs(query, version)
+
+    def forget(self, query: str) -> None:
+        """Say that a query needs nothing any more."""
+        self._readers.forget(query)
+
+    def readers(self) -> list[Reader]:
+        """The queries that need versions."""
+        return self._readers.all()
+
+    def oldest_needed(self) -> int:
+        """The oldest version that a query may need; the current one if there is no query."""
+        with self._database.read() as connection:
+            return self._readers.oldest_needed(connection)
+
+    @property
+    def oldest_kept(self) -> int:
+        """The oldest version of which all subscriptions are still here."""
+        with self._database.read() as connection:
+            return self._readers.horizon(connection)
+
+    def prune(self) -> int:
+        """Delete the subscriptions that ended before any version that is needed; how many."""
+
+        def work(connection: Connection) -> int:
+            oldest = self._readers.raise_horizon(connection)
+            return connection.execute(delete(_ROWS).where(_ROWS.c.until <= oldest)).rowcount
+
+        return self._database.write(work)
+
+    # --- snapshots --------------------------------------------------------------------------------------------------
+
+    @property
+    def url(self) -> str:
+        """The address of the database, password included."""
+        return self._database.url.render_as_string(hide_password=False)
+
+    @property
+    def shelf(self) -> str:
+        """Where index snapshots lie."""
+        if self.storage is None:
+            got = "none for a registry that is no SQLite file"
+            raise SettingError("a storage for index snapshots", got, str(self._database))
+        return self.storage
+
+    def prepare(self, oldest: int, version: int) -> None:
+        """See to it that snapshots stand for these versions, so that whoever matches has only files to map."""
+        if self._shelf is None:
+            self._shelf = Shelf(self.shelf, lambda: self._database.exclusive("shelf"))
+        if self._shelf.covers(oldest, version):
+            return
+        with self._database.exclusive("shelf"):
+            manifest = self._shelf.current()
+            if manifest is not None and manifest.covers(oldest, version):
+                return
+            if oldest < self.oldest_kept:
+                raise StoreError(f"versions from {self.oldest_kept} on, which are kept", f"version {oldest}", str(self))
+            known = manifest.version if manifest else 0
+            until = max(version, known)
+            made, ended = self.rows(known, until), self.ended(known, until)
+            if manifest is not None and oldest < manifest.oldest:  # who had ended by then is asked for again
+                again = {since for since, _ in self.ended(oldest, manifest.oldest)}
+                made = chain(made, (row for row in self.rows(0, known) if row.since in again))
+            self._shelf.extend(min(oldest, self.oldest_needed()), until, made, ended)
+
+    # --- end --------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the connections; they are opened again if the registry is used again."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _current(connection: Connection) -> int:
+    return int(connection.execute(select(_CLOCK.c.version)).scalar_one())
+
+
+def _tick(connection: Connection, changes: int) -> int:
+    """Take numbers for so many changes. Whoever else wants some waits until this transaction ends."""
+    connection.execute(update(_CLOCK).values(version=_CLOCK.c.version + changes))
+    return _current(connection)
+
+
+def _living(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+    """Those of the ids that are in use, and the version at which each was made."""
+    wanted, found = {_plain(id) for id in ids}, dict[str, int]()
+    keys = [key(id) for id in wanted]
+    for at in range(0, len(keys), CHUNK):
+        some = _ROWS.c.id_key.in_(keys[at : at + CHUNK])
+        found |= {
+            id: since
+            for id, since in connection.execute(select(_ROWS.c.id, _ROWS.c.since).where(some, _ROWS.c.until.is_(None)))
+            if id in wanted
+        }
+    return found
+
+
+def _plain(name: str) -> str:
+    """The name, or for what no registered name can be, a text that can be asked for and is not there."""
+    return "" if "\0" in name or not _is_unicode(name) else name
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _active(*fields: Column[Any]) -> Select[Any]:
+    return select(*(fields or _FIELDS)).where(_ROWS.c.until.is_(None)).order_by(_ROWS.c.since)
+
+
+def _fields(since: int, subscription: Subscription, expression: str, created: int) -> dict[str, Any]:
+    s = subscription
+    return {
+        "since": since,
+        "id_key": key(s.id),
+        "id": s.id,
+        "subscriber_key": key(s.subscriber),
+        "subscriber": s.subscriber,
+        "expression": expression,
+        "active_from": None if s.active_from is None else micros(s.active_from),
+        "active_until": None if s.active_until is None else micros(s.active_until),
+        "created": created,
+    }
+
+
+def _row(row: Sequence[Any]) -> Row:
+    since, until, id, subscriber, expression, begin, end = row
+    times = (None if begin is None else moment(begin), None if end is None else moment(end))
+    return Row(since, until, id, subscriber, expression, *times)

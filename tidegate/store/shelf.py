@@ -1,0 +1,325 @@
+"""The shelf: index snapshots of a registry's versions, as files that every Python worker of a machine maps.
+
+Subscriptions lie in immutable layers; a manifest names the layers and what has ended since they were made, and so
+stands for all versions from its ``oldest`` to its ``version``. A change adds a small layer; layers of similar size are
+merged, large ones aside. A shelf at a plain path is mapped where it lies; one at a URL is copied once per machine.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.engine import compiled, without_garbage_collection
+from tidegate.errors import SnapshotError, StoreError
+from tidegate.index import Index
+from tidegate.index.catalogue import SCHEMA, Catalogue
+from tidegate.index.snapshot import save
+from tidegate.language.limits import NO_LIMITS
+from tidegate.store.place import Place, place
+from tidegate.store.row import Row
+from tidegate.store.view import Ended, Layer, View
+
+__all__ = ["Manifest", "Shelf"]
+
+#: A layer is merged with the one before it unless that is so many times larger; as the index does with its segments.
+_RATIO = 4
+#: Merges of more subscriptions than this run aside.
+_ASIDE = 16_384
+#: A layer is written anew when more than this share of it has ended before any version that is needed.
+_ENDED = 0.25
+#: Seconds after which a merged layer that no manifest names was left behind by a process that died.
+_ABANDONED = 3600
+#: Manifests that are kept beside the newest, for workers that are just about to open one.
+_KEPT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A layer of a manifest: its directory, how many subscriptions it holds, and which of them have ended."""
+
+    name: str
+    count: int
+    ended: Ended
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What the shelf held at one moment: its layers stand for every version from ``oldest`` to ``version``."""
+
+    serial: int
+    oldest: int
+    version: int
+    layers: tuple[_Named, ...]
+
+    def covers(self, oldest: int, version: int) -> bool:
+        """Whether it can answer for all these versions."""
+        return self.oldest <= oldest and version <= self.version
+
+    def to_json(self) -> bytes:
+        layers = [[x.name, x.count, list(x.ended.numbers), list(x.ended.versions)] for x in self.layers]
+        return orjson.dumps({"oldest": self.oldest, "version": self.version, "layers": layers})
+
+    @staticmethod
+    def from_json(serial: int, data: bytes) -> Manifest:
+        facts = orjson.loads(data)
+        layers = tuple(_Named(name, count, Ended(numbers, at)) for name, count, numbers, at in facts["layers"])
+        return Manifest(serial, facts["oldest"], facts["version"], layers)
+
+
+class Shelf:
+    """Layers and manifests at one place. ``lock`` keeps two processes from building the same thing."""
+
+    def __init__(
+        self, location: str | os.PathLike[str], lock: Callable[[], AbstractContextManager[object]] = nullcontext
+    ) -> None:
+        self._place: Place = place(location)
+        self._lock = lock
+        self._opened: dict[str, Layer] = {}
+        self._view: tuple[int, View] | None = None
+        self._merging: threading.Thread | None = None
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def current(self) -> Manifest | None:
+        """The newest manifest."""
+        for serial in sorted(self._serials(), reverse=True):
+            data = self._place.read(_manifest(serial))
+            if data is not None:
+                return Manifest.from_json(serial, data)
+        return None
+
+    def covers(self, oldest: int, version: int) -> bool:
+        """Whether ``view`` would find what stands for these versions."""
+        if self._view is not None and self._view[1].covers(oldest, version):
+            return True
+        manifest = self.current()
+        return manifest is not None and manifest.covers(oldest, version)
+
+    def view(self, oldest: int, version: int) -> View:
+        """What stands for these versions; cached, so a worker maps a layer once."""
+        if self._view is not None and self._view[1].covers(oldest, version):
+            return self._view[1]
+        for last in (
+            False,
+            False,
+            True,
+        ):  # a layer may go between manifest and files, and then a newer manifest is there
+            manifest = self.current()
+            if manifest is None or not manifest.covers(oldest, version):
+                there = f"versions {manifest.oldest} to {manifest.version}" if manifest else "none"
+                raise StoreError(f"snapshots of versions {oldest} to {version}", there, str(self._place))
+            if self._view is not None and self._view[0] == manifest.serial:
+                return self._view[1]
+            try:
+                layers = [self._layer(named.name) for named in manifest.layers]
+            except SnapshotError:
+                if last:
+                    raise
+                continue
+            self._opened = {named.name: layer for named, layer in zip(manifest.layers, layers, strict=True)}
+            view = View(layers, [named.ended for named in manifest.layers], manifest.oldest, manifest.version)
+            self._view = manifest.serial, view
+            return view
+        raise AssertionError
+
+    def _layer(self, name: str) -> Layer:
+        return self._opened.get(name) or Layer.open(self._place.local(name))
+
+    def _serials(self) -> list[int]:
+        names = self._place.names()
+        return [int(name[9:-5]) for name in names if name.startswith("manifest-") and name.endswith(".json")]
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def extend(self, oldest: int, version: int, made: Iterable[Row], ended: Sequence[tuple[int, int]] = ()) -> Manifest:
+        """Publish a manifest for ``oldest`` to ``version``: with what was made since the last one, and what ended.
+
+        ``ended`` are pairs of the versions at which a subscription was made and ended. The caller holds the lock.
+        """
+        manifest = self.current()
+        layers = [] if manifest is None else [self._marked(named, ended) for named in manifest.layers]
+        rows = [row for row in made if row.until is None or row.until > oldest]
+        if manifest and any(row.since <= manifest.version for row in rows):  # asked for again, and perhaps still here
+            here = {int(v) for named in layers for v in np.intersect1d(_sinces(rows), self._layer(named.name).since)}
+            rows = [row for row in rows if row.since not in here]
+        if layer := self._written(rows):
+            layers.append(layer)
+        layers, is_more = self._merged(layers, oldest)
+        serial = 1 + (manifest.serial if manifest else 0)
+        published = self._publish(Manifest(serial, oldest, version, tuple(layers)))
+        if is_more:
+            self._merge_aside()
+        return published
+
+    def _written(self, rows: Sequence[Row]) -> _Named | None:
+        if not rows:
+            return None
+        index = Index()
+        with without_garbage_collection():
+            for number, row in enumerate(rows):
+                index.add(number, compiled(row.subscription, NO_LIMITS))
+        fields = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in SCHEMA]
+        gone = [(number, row.until) for number, row in enumerate(rows) if row.until is not None]
+        ended = Ended([number for number, _ in gone], [until for _, until in gone])
+        catalogue = Catalogue(pa.table(fields, SCHEMA))
+        return self._save("layer", index, catalogue, np.arange(len(rows)), _sinces(rows), ended)
+
+    def _save(
+        self,
+        kind: str,
+        index: Index,
+        catalogue: Catalogue,
+        numbers: NDArray[np.int64],
+        since: NDArray[np.int64],
+        ended: Ended,
+    ) -> _Named:
+        name = f"{kind}-{uuid4().hex}"
+
+        def write(directory: Path) -> None:
+            save(index, catalogue, directory, numbers)
+            np.save(directory / "since.npy", since[numbers])
+
+        self._place.put(name, write)
+        return _Named(name, len(numbers), ended)
+
+    def _marked(self, named: _Named, ended: Sequence[tuple[int, int]]) -> _Named:
+        """The layer with some more of its subscriptions ended."""
+        if not ended:
+            return named
+        until = dict(ended)
+        since = self._layer(named.name).since
+        found = np.flatnonzero(np.isin(since, np.fromiter(until, np.int64, len(until))))
+        if not len(found):
+            return named
+        gone = dict(zip(named.ended.numbers, named.ended.versions, strict=True))
+        gone |= {int(number): until[int(since[number])] for number in found}
+        return _Named(named.name, named.count, Ended(list(gone), list(gone.values())))
+
+    # --- merging ----------------------------------------------------------------------------------------------------
+
+    def _merged(self, layers: list[_Named], oldest: int) -> tuple[list[_Named], bool]:
+        """Merge small layers of similar size; whether there is more to merge than one should wait for."""
+        while group := _next_merge(layers, oldest):
+            if sum(named.count for named in group) > _ASIDE:
+                return layers, True
+            merged = self._merge("layer", group, oldest)
+            at = layers.index(group[0])
+            layers = [*layers[:at], *([merged] if merged else []), *layers[at + len(group) :]]
+        return layers, False
+
+    def _merge(self, kind: str, group: Sequence[_Named], oldest: int) -> _Named | None:
+        """One layer of several, without those that ended before any version that is needed; None if all did."""
+        opened = [self._layer(named.name) for named in group]
+        view = View(opened, [named.ended for named in group], oldest, oldest)
+        until: dict[int, int] = {}
+        for start, named in zip(np.cumsum([0, *(named.count for named in group)]), group, strict=False):
+            until |= {int(start) + n: v for n, v in zip(named.ended.numbers, named.ended.versions, strict=True)}
+        kept = np.ones(len(view.since), np.bool_)
+        for number, version in until.items():
+            if version <= oldest:
+                view.index.remove(number)
+                kept[number] = False
+        if not kept.any():
+            return None
+        place = np.cumsum(kept) - 1
+        left = {int(place[number]): version for number, version in until.items() if version > oldest}
+        numbers = np.flatnonzero(kept)
+        return self._save(kind, view.index, view.catalogue, numbers, view.since, Ended(list(left), list(left.values())))
+
+    def _merge_aside(self) -> None:
+        """Merge what is too large to wait for in a thread, and publish it when it is done."""
+        if self._merging is None or not self._merging.is_alive():
+            self._merging = threading.Thread(target=self._merge_large, name="tidegate-shelf", daemon=True)
+            self._merging.start()
+
+    def _merge_large(self) -> None:
+        while (manifest := self.current()) and (group := _next_merge(manifest.layers, manifest.oldest)):
+            merged = self._merge("merge", group, manifest.oldest)
+            with self._lock():
+                if not self._replace(group, merged, manifest.oldest):
+                    return
+
+    def _replace(self, group: Sequence[_Named], merged: _Named | None, oldest: int) -> bool:
+        """Publish ``merged`` in place of ``group``, unless these layers, or what is needed of them, changed meanwhile.
+
+        ``oldest`` is the version before which the merge has dropped what had ended.
+        """
+        manifest = self.current()
+        names = [named.name for named in manifest.layers] if manifest else []
+        wanted = [named.name for named in group]
+        at = names.index(wanted[0]) if wanted[0] in names else len(names)
+        if manifest is None or manifest.oldest < oldest or names[at : at + len(group)] != wanted:
+            return False
+        now = manifest.layers[at : at + len(group)]
+        if merged is not None:  # what ended while we merged
+            pairs = [
+                (int(self._layer(named.name).since[number]), version)
+                for named in now
+                for number, version in zip(named.ended.numbers, named.ended.versions, strict=True)
+            ]
+            merged = self._marked(merged, pairs)
+        layers = (*manifest.layers[:at], *((merged,) if merged else ()), *manifest.layers[at + len(group) :])
+        self._publish(Manifest(manifest.serial + 1, manifest.oldest, manifest.version, layers))
+        return True
+
+    def wait(self) -> None:
+        """Wait for merges aside."""
+        if self._merging is not None:
+            self._merging.join()
+
+    # --- publishing -------------------------------------------------------------------------------------------------
+
+    def _publish(self, manifest: Manifest) -> Manifest:
+        self._place.write(_manifest(manifest.serial), manifest.to_json())
+        self._tidy(manifest.serial)
+        return manifest
+
+    def _tidy(self, newest: int) -> None:
+        """Remove manifests that nobody opens any more, and layers that no manifest names.
+
+        A layer that is being merged aside has no manifest yet: it goes only when it has had one, or is old.
+        """
+        used, had_one = set[str](), set[str]()
+        for serial in self._serials():
+            data, is_old = self._place.read(_manifest(serial)), serial <= newest - _KEPT
+            if data:
+                (had_one if is_old else used).update(x.name for x in Manifest.from_json(serial, data).layers)
+            if is_old:
+                self._place.remove(_manifest(serial))
+        for name in self._place.names():
+            is_done = name.startswith("layer-") or name in had_one
+            if name not in used and (is_done or (name.startswith("merge-") and self._place.age(name) > _ABANDONED)):
+                self._place.remove(name)
+
+
+def _sinces(rows: Sequence[Row]) -> NDArray[np.int64]:
+    return np.array([row.since for row in rows], np.int64)
+
+
+def _manifest(serial: int) -> str:
+    return f"manifest-{serial:012d}.json"
+
+
+def _next_merge(layers: Sequence[_Named], oldest: int) -> list[_Named] | None:
+    """The layers to merge next: the last ones while they are of similar size, or one that has mostly ended."""
+    if len(layers) > 1 and layers[-2].count <= _RATIO * layers[-1].count:
+        first, total = len(layers) - 2, layers[-1].count + layers[-2].count
+        while first > 0 and layers[first - 1].count <= _RATIO * total:
+            first -= 1
+            total += layers[first].count
+        return list(layers[first:])
+    for named in layers:
+        if sum(version <= oldest for version in named.ended.versions) > _ENDED * named.count:
+            return [named]
+    return None
