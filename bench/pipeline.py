@@ -1,4 +1,4 @@
-"""Publications through Spark end to end: rates, latency, where the time goes; the bare kernel and Spark SQL beside it."""
+"""Publications through Spark, end to end: rates, latency, where the time goes; beside the bare kernel and Spark SQL."""
 
 from __future__ import annotations
 

@@ -1,31 +1,31 @@
 """Tidegate: standing subscriptions over streams of sensor readings, events and logs.
 
-What needs Spark or a database is imported when it is first asked for, so an engine in process starts without them.
+A name is imported when it is first asked for: whoever wants the engine does not wait for Spark, and the small processes
+that Spark starts for our source do not wait for the compiler.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tidegate.engine import Engine
-from tidegate.errors import (
-    LimitError,
-    ParseError,
-    PipelineError,
-    PublicationError,
-    SettingError,
-    SnapshotError,
-    StoreError,
-    SubscriptionError,
-    TidegateError,
-    TypeMismatch,
-    UnknownFunction,
-    UnknownSubscription,
-)
-from tidegate.explain import Explanation
-from tidegate.language import Limits
-from tidegate.model import Notification, Publication, Subscription
-
 if TYPE_CHECKING:
+    from tidegate.engine import Engine
+    from tidegate.errors import (
+        LimitError,
+        ParseError,
+        PipelineError,
+        PublicationError,
+        SettingError,
+        SnapshotError,
+        StoreError,
+        SubscriptionError,
+        TidegateError,
+        TypeMismatch,
+        UnknownFunction,
+        UnknownSubscription,
+    )
+    from tidegate.explain import Explanation
+    from tidegate.language import Limits
+    from tidegate.model import Notification, Publication, Subscription
     from tidegate.pipeline.match import match
     from tidegate.pipeline.session import session
     from tidegate.store.log import Log
@@ -61,16 +61,44 @@ __all__ = [
     "session",
 ]
 
-_LATER = {
-    "Log": "tidegate.store.log",
-    "NotificationStore": "tidegate.store.notifications",
-    "Registry": "tidegate.store.registry",
-    "match": "tidegate.pipeline.match",
-    "session": "tidegate.pipeline.session",
+_HOMES = {
+    "tidegate.engine": ("Engine",),
+    "tidegate.errors": (
+        "LimitError",
+        "ParseError",
+        "PipelineError",
+        "PublicationError",
+        "SettingError",
+        "SnapshotError",
+        "StoreError",
+        "SubscriptionError",
+        "TidegateError",
+        "TypeMismatch",
+        "UnknownFunction",
+        "UnknownSubscription",
+    ),
+    "tidegate.explain": ("Explanation",),
+    "tidegate.language": ("Limits",),
+    "tidegate.model": (
+        "Notification",
+        "Publication",
+        "Subscription",
+    ),
+    "tidegate.pipeline.match": ("match",),
+    "tidegate.pipeline.session": ("session",),
+    "tidegate.store.log": ("Log",),
+    "tidegate.store.notifications": ("NotificationStore",),
+    "tidegate.store.registry": ("Registry",),
 }
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

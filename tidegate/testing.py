@@ -213,7 +213,8 @@ def spark_agrees(spark: SparkSession, nodes: Sequence[Node], publications: Seque
     for cut in (frame.coalesce(1), frame.repartition(3)):
         found = match(cut, list(engine)).toArrow().to_pylist()
         assert sorted(found, key=str) == expected
-        assert _pairs_of(match(cut, list(engine), grouped=True).toArrow()) == _pairs_of(engine.publish(table, grouped=True))
+        by_publication = match(cut, list(engine), grouped=True).toArrow()
+        assert _pairs_of(by_publication) == _pairs_of(engine.publish(table, grouped=True))
 
 
 def _pairs_of(grouped: pa.Table) -> list[tuple[str, str]]:

@@ -136,7 +136,8 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
         facts = orjson.loads((source / "index.json").read_bytes())
         if facts["format"] != FORMAT:
             raise SnapshotError(f"a snapshot of format {FORMAT}", f"format {facts['format']}", str(source))
-        arrays = {name: np.load(source / f"{name}.npy", mmap_mode="c") for name in facts["bytes"]}
+        # plain arrays over the mapped files: slicing a memmap costs a microsecond more each time
+        arrays = {name: np.asarray(np.load(source / f"{name}.npy", mmap_mode="c")) for name in facts["bytes"]}
         for name, size in facts["bytes"].items():
             if arrays[name].nbytes != size:
                 raise SnapshotError(f"{size} bytes of {name}", f"{arrays[name].nbytes}", str(source))

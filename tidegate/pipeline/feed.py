@@ -21,16 +21,10 @@ from tidegate.records import expand, expand_attributes
 from tidegate.store.log import Frame, Slice, read
 from tidegate.store.view import View
 
-__all__ = ["SLICE", "Arrived", "Feed", "Versions", "files", "rows", "slices", "texts"]
+__all__ = ["Arrived", "Feed", "Versions", "files", "rows", "slices", "texts"]
 
 #: Publications that are matched together, about: enough to make the index's fixed costs small, few enough for memory.
 SIZE = 65_536
-
-#: The columns of a reference to the log.
-SLICE = (
-    "file string, first_byte bigint, last_byte bigint, first_row bigint, rows bigint, "
-    "oldest_version bigint, newest_version bigint"
-)
 
 
 class Arrived(NamedTuple):

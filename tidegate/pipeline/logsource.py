@@ -2,14 +2,14 @@
 
 ``spark.readStream.format("tidegate-log")``. An offset is a row number of the log. Spark's write-ahead log of offsets
 therefore says which publications a batch has, and the log says with which subscriptions each of them is matched, so
-a batch that is run again repeats itself exactly.
+a batch that is run again repeats itself exactly. Spark runs this module in several small processes; it imports little.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -17,14 +17,24 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from tidegate.errors import SettingError, shown
-from tidegate.pipeline.feed import SLICE
 from tidegate.store.log import Log, Slice
-from tidegate.store.registry import Registry
+from tidegate.store.manifest import current
+from tidegate.store.place import place
 
-__all__ = ["LogSource"]
+if TYPE_CHECKING:
+    from tidegate.store.registry import Registry
 
+__all__ = ["SLICE", "LogSource"]
+
+#: The columns of a reference to the log.
+SLICE = (
+    "file string, first_byte bigint, last_byte bigint, first_row bigint, rows bigint, "
+    "oldest_version bigint, newest_version bigint"
+)
 #: Publications of one batch at most, so that a query that catches up still has batches of seconds.
 ROWS = 1_000_000
+#: Publications that one task matches sooner than Spark starts a second one.
+_ALONE = 4096
 #: Seconds between two notes in the registry of what this query may still need.
 _NOTED = 5.0
 
@@ -55,10 +65,9 @@ class _Planner:
         self.path = str(options["path"])
         self.rows, self.pieces = (_count(options, name, usual) for name, usual in (("rows", ROWS), ("pieces", 2)))
         self.query = options.get("query")
-        self.registry = (
-            Registry(options["registry"], storage=options.get("storage")) if options.get("registry") else None
-        )
-        #: The version of the last publication that was planned; stamps never fall, so later ones have it at least.
+        self._url, self._storage = options.get("registry"), options.get("storage")
+        self._registry: Registry | None = None
+        #: The version of the last publication that was planned; later ones have it at least.
         self.newest: int | None = None
         self._log: Log | None = None
 
@@ -68,11 +77,27 @@ class _Planner:
             self._log = Log(self.path, create=False)
         return self._log
 
+    @property
+    def registry(self) -> Registry:
+        if self._registry is None:
+            from tidegate.store.registry import Registry  # with it comes the compiler, which is seldom needed here
+
+            self._registry = Registry(str(self._url), storage=self._storage)
+        return self._registry
+
+    @property
+    def notes(self) -> bool:
+        """Whether somebody wants to know what this query may still need."""
+        return bool(self._url and self.query)
+
     def partitions(self, begin: int, end: int) -> Sequence[InputPartition]:
-        slices = self.log.slices(begin, end, self.pieces) if end > begin else []
-        if slices and self.registry is not None:
-            self.newest = max(slice.newest_version for slice in slices)
-            self.registry.prepare(min(slice.oldest_version for slice in slices), self.newest)
+        pieces = min(self.pieces, 1 + (end - begin) // _ALONE)
+        slices = self.log.slices(begin, end, pieces) if end > begin else []
+        if slices and self._url:
+            oldest, self.newest = slices[0].oldest_version, slices[-1].newest_version  # stamps never fall
+            manifest = current(place(self._storage))
+            if manifest is None or not manifest.covers(oldest, self.newest):
+                self.registry.prepare(oldest, self.newest)
         return [InputPartition(tuple(slice)) for slice in slices]
 
 
@@ -133,9 +158,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, int]) -> None:
         """Note now and then what this query may still need, so that older snapshots can go."""
         planner = self._planner
-        if planner.registry is None or not planner.query or planner.newest is None:
-            return
-        if monotonic() > self._noted + _NOTED:
+        if planner.notes and planner.newest is not None and monotonic() > self._noted + _NOTED:
             self._noted = monotonic()
             planner.registry.needs(planner.query, planner.newest)
 

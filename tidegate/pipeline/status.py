@@ -15,6 +15,8 @@ __all__ = ["Snapshot", "Status"]
 
 #: Seconds over which rates are taken.
 _WINDOW = 10.0
+#: Seconds for which the number of subscriptions is good: to count a million takes a database a while.
+_COUNTED = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class Status:
         self.publications = self.notifications = self.quarantined = self.late = self.batches = 0
         self.newest: int | None = None
         self._last, self._batch_seconds, self._task_seconds, self._sink_seconds = -1, 0.0, 0.0, 0.0
+        self._count, self._counted = 0, float("-inf")
         self.state = "starting"
 
     def add(self, batch: int, counts: Sequence[Mapping[str, Any]], work: float, sinks: float) -> None:
@@ -63,10 +66,17 @@ class Status:
                 newest = max(task["newest"] for task in counts)
                 self.newest = newest if self.newest is None else max(newest, self.newest)
             self.batches += 1
-            self._last, self.state = batch, "running"
+            self._last = batch
+            if self.state == "starting":
+                self.state = "running"
             self._batch_seconds, self._sink_seconds = work + sinks, sinks
             self._task_seconds = max((task["seconds"] for task in counts), default=0.0)
             self._recent.append((monotonic(), publications, notifications))
+
+    def _subscriptions(self, now: float) -> int:
+        if now >= self._counted + _COUNTED:
+            self._count, self._counted = len(self._registry), now
+        return self._count
 
     def snapshot(self) -> Snapshot:
         """The numbers now."""
@@ -87,7 +97,7 @@ class Status:
                 self._batch_seconds,
                 self._task_seconds,
                 self._sink_seconds,
-                len(self._registry),
+                self._subscriptions(now),
                 self.late,
                 self.state,
             )

@@ -14,18 +14,20 @@ from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
 from tidegate.errors import SettingError, StoreError, shown
 from tidegate.model import Publication
 from tidegate.store.frames import Frame, Slice, read
-from tidegate.store.intake import Arrival, bundles
 from tidegate.store.segment import Segment, segments
 from tidegate.store.tail import Tail
 from tidegate.store.turns import Turns
 from tidegate.store.upkeep import drop, locked, opened
+
+if TYPE_CHECKING:
+    from tidegate.store.intake import Arrival
 
 __all__ = ["Frame", "Log", "Slice", "read"]
 
@@ -83,6 +85,8 @@ class Log:
         The rows are in the order given, except that publications as objects are put together with those whose values
         are of the same kinds.
         """
+        from tidegate.store.intake import Arrival  # whoever only reads starts without what checks publications
+
         arrival = Arrival(publications)
         if not arrival.rows:
             return self.end
@@ -93,6 +97,8 @@ class Log:
 
     def _write(self, taken: list[Arrival]) -> None:
         """Write what several threads have brought, and tell each its position or what is wrong."""
+        from tidegate.store.intake import bundles
+
         try:
             ready = list(bundles(taken))
             if not ready:

@@ -11,12 +11,10 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -26,11 +24,12 @@ from tidegate.index import Index
 from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.snapshot import save
 from tidegate.language.limits import NO_LIMITS
+from tidegate.store.manifest import Ended, Manifest, Named, current, file_name, serials
 from tidegate.store.place import Place, place
 from tidegate.store.row import Row
-from tidegate.store.view import Ended, Layer, View
+from tidegate.store.view import Layer, View
 
-__all__ = ["Manifest", "Shelf"]
+__all__ = ["Shelf"]
 
 #: A layer is merged with the one before it unless that is so many times larger; as the index does with its segments.
 _RATIO = 4
@@ -42,39 +41,6 @@ _ENDED = 0.25
 _ABANDONED = 3600
 #: Manifests that are kept beside the newest, for workers that are just about to open one.
 _KEPT = 3
-
-
-@dataclass(frozen=True, slots=True)
-class _Named:
-    """A layer of a manifest: its directory, how many subscriptions it holds, and which of them have ended."""
-
-    name: str
-    count: int
-    ended: Ended
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What the shelf held at one moment: its layers stand for every version from ``oldest`` to ``version``."""
-
-    serial: int
-    oldest: int
-    version: int
-    layers: tuple[_Named, ...]
-
-    def covers(self, oldest: int, version: int) -> bool:
-        """Whether it can answer for all these versions."""
-        return self.oldest <= oldest and version <= self.version
-
-    def to_json(self) -> bytes:
-        layers = [[x.name, x.count, list(x.ended.numbers), list(x.ended.versions)] for x in self.layers]
-        return orjson.dumps({"oldest": self.oldest, "version": self.version, "layers": layers})
-
-    @staticmethod
-    def from_json(serial: int, data: bytes) -> Manifest:
-        facts = orjson.loads(data)
-        layers = tuple(_Named(name, count, Ended(numbers, at)) for name, count, numbers, at in facts["layers"])
-        return Manifest(serial, facts["oldest"], facts["version"], layers)
 
 
 class Shelf:
@@ -93,11 +59,7 @@ class Shelf:
 
     def current(self) -> Manifest | None:
         """The newest manifest."""
-        for serial in sorted(self._serials(), reverse=True):
-            data = self._place.read(_manifest(serial))
-            if data is not None:
-                return Manifest.from_json(serial, data)
-        return None
+        return current(self._place)
 
     def covers(self, oldest: int, version: int) -> bool:
         """Whether ``view`` would find what stands for these versions."""
@@ -136,10 +98,6 @@ class Shelf:
     def _layer(self, name: str) -> Layer:
         return self._opened.get(name) or Layer.open(self._place.local(name))
 
-    def _serials(self) -> list[int]:
-        names = self._place.names()
-        return [int(name[9:-5]) for name in names if name.startswith("manifest-") and name.endswith(".json")]
-
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def extend(self, oldest: int, version: int, made: Iterable[Row], ended: Sequence[tuple[int, int]] = ()) -> Manifest:
@@ -162,7 +120,7 @@ class Shelf:
             self._merge_aside()
         return published
 
-    def _written(self, rows: Sequence[Row]) -> _Named | None:
+    def _written(self, rows: Sequence[Row]) -> Named | None:
         if not rows:
             return None
         index = Index()
@@ -183,7 +141,7 @@ class Shelf:
         numbers: NDArray[np.int64],
         since: NDArray[np.int64],
         ended: Ended,
-    ) -> _Named:
+    ) -> Named:
         name = f"{kind}-{uuid4().hex}"
 
         def write(directory: Path) -> None:
@@ -191,9 +149,9 @@ class Shelf:
             np.save(directory / "since.npy", since[numbers])
 
         self._place.put(name, write)
-        return _Named(name, len(numbers), ended)
+        return Named(name, len(numbers), ended)
 
-    def _marked(self, named: _Named, ended: Sequence[tuple[int, int]]) -> _Named:
+    def _marked(self, named: Named, ended: Sequence[tuple[int, int]]) -> Named:
         """The layer with some more of its subscriptions ended."""
         if not ended:
             return named
@@ -204,11 +162,11 @@ class Shelf:
             return named
         gone = dict(zip(named.ended.numbers, named.ended.versions, strict=True))
         gone |= {int(number): until[int(since[number])] for number in found}
-        return _Named(named.name, named.count, Ended(list(gone), list(gone.values())))
+        return Named(named.name, named.count, Ended(list(gone), list(gone.values())))
 
     # --- merging ----------------------------------------------------------------------------------------------------
 
-    def _merged(self, layers: list[_Named], oldest: int) -> tuple[list[_Named], bool]:
+    def _merged(self, layers: list[Named], oldest: int) -> tuple[list[Named], bool]:
         """Merge small layers of similar size; whether there is more to merge than one should wait for."""
         while group := _next_merge(layers, oldest):
             if sum(named.count for named in group) > _ASIDE:
@@ -218,7 +176,7 @@ class Shelf:
             layers = [*layers[:at], *([merged] if merged else []), *layers[at + len(group) :]]
         return layers, False
 
-    def _merge(self, kind: str, group: Sequence[_Named], oldest: int) -> _Named | None:
+    def _merge(self, kind: str, group: Sequence[Named], oldest: int) -> Named | None:
         """One layer of several, without those that ended before any version that is needed; None if all did."""
         opened = [self._layer(named.name) for named in group]
         view = View(opened, [named.ended for named in group], oldest, oldest)
@@ -250,7 +208,7 @@ class Shelf:
                 if not self._replace(group, merged, manifest.oldest):
                     return
 
-    def _replace(self, group: Sequence[_Named], merged: _Named | None, oldest: int) -> bool:
+    def _replace(self, group: Sequence[Named], merged: Named | None, oldest: int) -> bool:
         """Publish ``merged`` in place of ``group``, unless these layers, or what is needed of them, changed meanwhile.
 
         ``oldest`` is the version before which the merge has dropped what had ended.
@@ -281,7 +239,7 @@ class Shelf:
     # --- publishing -------------------------------------------------------------------------------------------------
 
     def _publish(self, manifest: Manifest) -> Manifest:
-        self._place.write(_manifest(manifest.serial), manifest.to_json())
+        self._place.write(file_name(manifest.serial), manifest.to_json())
         self._tidy(manifest.serial)
         return manifest
 
@@ -291,12 +249,12 @@ class Shelf:
         A layer that is being merged aside has no manifest yet: it goes only when it has had one, or is old.
         """
         used, had_one = set[str](), set[str]()
-        for serial in self._serials():
-            data, is_old = self._place.read(_manifest(serial)), serial <= newest - _KEPT
+        for serial in serials(self._place):
+            data, is_old = self._place.read(file_name(serial)), serial <= newest - _KEPT
             if data:
                 (had_one if is_old else used).update(x.name for x in Manifest.from_json(serial, data).layers)
             if is_old:
-                self._place.remove(_manifest(serial))
+                self._place.remove(file_name(serial))
         for name in self._place.names():
             is_done = name.startswith("layer-") or name in had_one
             if name not in used and (is_done or (name.startswith("merge-") and self._place.age(name) > _ABANDONED)):
@@ -307,11 +265,7 @@ def _sinces(rows: Sequence[Row]) -> NDArray[np.int64]:
     return np.array([row.since for row in rows], np.int64)
 
 
-def _manifest(serial: int) -> str:
-    return f"manifest-{serial:012d}.json"
-
-
-def _next_merge(layers: Sequence[_Named], oldest: int) -> list[_Named] | None:
+def _next_merge(layers: Sequence[Named], oldest: int) -> list[Named] | None:
     """The layers to merge next: the last ones while they are of similar size, or one that has mostly ended."""
     if len(layers) > 1 and layers[-2].count <= _RATIO * layers[-1].count:
         first, total = len(layers) - 2, layers[-1].count + layers[-2].count

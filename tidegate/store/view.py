@@ -21,19 +21,12 @@ from tidegate.index import Batch, Index, Matches
 from tidegate.index.catalogue import Catalogue
 from tidegate.index.segment import Segment
 from tidegate.index.snapshot import assembled, read
+from tidegate.store.manifest import Ended
 
-__all__ = ["Ended", "Layer", "View"]
+__all__ = ["Layer", "View"]
 
 #: Versions are of 64 bits; a subscription that has not ended ends here.
 _NEVER = np.iinfo(np.int64).max
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Subscriptions of a layer that have ended: their numbers in it, and the versions of their ends."""
-
-    numbers: Sequence[int] = ()
-    versions: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +42,7 @@ class Layer:
         """Map the files of a layer."""
         segment, subscriptions = read(directory)
         try:
-            since = np.load(directory / "since.npy", mmap_mode="c")
+            since = np.asarray(np.load(directory / "since.npy", mmap_mode="c"))
         except (OSError, ValueError) as error:
             raise SnapshotError("a layer of a shelf", f"{error}", str(directory)) from None
         if len(since) != subscriptions.num_rows:
