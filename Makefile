@@ -28,12 +28,12 @@ test: $(READY)
 	@echo "== import-linter: imports point one way"
 	@$(BIN)/lint-imports
 	@echo "== pytest: the tests that take seconds, with branch coverage"
-	@$(BIN)/pytest -n 2 --dist worksteal -m "not slow" --cov --cov-report=term-missing:skip-covered --cov-fail-under=90
+	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow" --cov --cov-report=term-missing:skip-covered --cov-fail-under=90
 	@echo "== pytest: the tests that take minutes"
-	@$(BIN)/pytest -n 2 --dist worksteal -m slow
+	@$(BIN)/pytest -n 2 --dist loadgroup -m slow
 
 fast: $(READY)
-	@$(BIN)/pytest -n 2 --dist worksteal -m "not slow"
+	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 bench: $(READY)
 	@for name in $${NAME:-$$($(BIN)/tidegate bench | cut -d ' ' -f 1)}; do $(BIN)/tidegate bench $$name || exit 1; done

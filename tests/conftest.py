@@ -9,3 +9,5 @@ settings.register_profile("quick", max_examples=10, derandomize=True, phases=set
 settings.register_profile("unshrunk", max_examples=50, phases=[Phase.explicit, Phase.generate], **_COMMON)
 settings.register_profile("thorough", max_examples=1000, **_COMMON)
 settings.load_profile("quick")
+
+pytest_plugins = ["tests.parts.spark"]

@@ -81,6 +81,24 @@ def test_the_batch_that_is_running_is_finished(pipeline, tmp_path, number):
     assert "begin 1" not in (tmp_path / "told").read_text(), "what was finished is not done again"
 
 
+def test_a_stop_between_batches_that_follow_each_other(tmp_path):
+    source = 'type = "generator"\npath = "valley.log"\nrate = 5000'
+    path = config(tmp_path, CONFIG.replace('type = "log"\npath = "readings.log"', source))
+    with started(path) as process:
+        until, done = monotonic() + _PATIENCE, 0
+        while done < 5:
+            assert process.poll() is None, process.communicate()
+            assert monotonic() < until
+            sleep(0.1)
+            status = tmp_path / "checkpoint" / "status.json"
+            done = orjson.loads(status.read_bytes())["batches"] if status.exists() else 0
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=_PATIENCE)
+    assert process.returncode == 0, error
+    assert error.splitlines()[-1].startswith("stopped: ")
+    assert "Traceback" not in error
+
+
 def test_a_second_interruption_ends_at_once_and_the_batch_is_repeated(pipeline, tmp_path):
     (tmp_path / "pause").write_text("600")
     with started(pipeline) as process:

@@ -82,7 +82,8 @@ def python(tmp_path):
 def cluster(tmp_path):
     from tidegate.pipeline.java import home
 
-    env = {**os.environ, "SPARK_HOME": str(Path(pyspark.__file__).parent), "JAVA_HOME": str(home())}
+    spark_home = str(Path(pyspark.__file__).parent)
+    env = {**os.environ, "SPARK_HOME": spark_home, "JAVA_HOME": str(home()), "SPARK_SCALA_VERSION": "2.13"}
     started = []
 
     def start(name, *arguments, **more):
@@ -144,6 +145,7 @@ checkpoint = "checkpoint"
 "spark.pyspark.python" = "{python}"
 "spark.executor.memory" = "512m"
 "spark.executor.cores" = "1"
+"spark.driver.host" = "127.0.0.1"
 """
     )
     out = tmp_path / "out"

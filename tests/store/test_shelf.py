@@ -103,6 +103,7 @@ def test_every_version_matches_as_the_oracle_says(tmp_path_factory, steps, ratio
                 oldest = max(oldest, round(argument * world.version))
                 shelf.extend(oldest, world.version, world.made(known, world.version), world.ended(known, world.version))
                 known = world.version
+        patch.setenv("TIDEGATE_CACHE", str(root / "cache of another machine"))
         reader = Shelf(f"file://{root}/shelf" if url else root / "shelf")
         for one in (shelf, reader):
             view = one.view(oldest, known)

@@ -27,6 +27,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from tidegate.cli.kernels import compile_kernels
+from tidegate.cli.signals import asked_to_stop
 from tidegate.cli.spark import spark_session
 from tidegate.demo import BEGIN, PER_TABLE, STATIONS, subscriptions, tables
 from tidegate.engine import Engine
@@ -79,7 +80,8 @@ def demo(
     """Watch an alpine sensor network: forty stations, a hundred subscriptions, notifications as they happen.
 
     Publications go to a log and from there through Spark, all in a directory that is removed at the end. With
-    --readings the summary is the same each time for the same seed, apart from what it says of time.
+    --readings the summary is the same each time for the same seed, apart from what it says of time. Ctrl-C ends it
+    early.
 
     \b
     Example:
@@ -213,9 +215,9 @@ def _flow(
     started = perf_counter()
     flow.start()
     try:
-        with _screen(console) as show:
+        with asked_to_stop() as asked, _screen(console) as show:
             began = None
-            while not _is_over(flow.status, began, seconds, readings):
+            while not asked.is_set() and not _is_over(flow.status, began, seconds, readings):
                 flow.wait(_LOOK)
                 if source.failure is not None:
                     raise source.failure

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +13,7 @@ import typer
 from rich.console import Console
 
 from tidegate.cli.live import line, shown_live
+from tidegate.cli.signals import asked_to_stop
 from tidegate.cli.spark import spark_session
 from tidegate.cli.subscriptions import read
 from tidegate.errors import SettingError
@@ -96,7 +94,7 @@ def _run(settings: Config, spark: SparkSession, source: Source, registry: Regist
             number = stack.enter_context(served(settings.run.metrics, status.snapshot))
             typer.echo(f"metrics at http://{host}:{number}/metrics", err=True)
         stack.enter_context(Bulletin(settings.run.checkpoint, flow.query, status.snapshot))
-        asked = stack.enter_context(_signals())
+        asked = stack.enter_context(asked_to_stop())
         flow.start(available_now)
         status.state = "running"
         try:
@@ -136,23 +134,3 @@ def _moves(settings: Config) -> bool:
 
     writes = any(isinstance(sink, ConsoleOutput) for sink in settings.sinks) and sys.stdout.isatty()
     return Console(stderr=True).is_terminal and not writes
-
-
-@contextmanager
-def _signals() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C or SIGTERM sets; a second Ctrl-C is an interruption."""
-    asked = threading.Event()
-
-    def stop(number: int, frame: object) -> None:
-        if asked.is_set() and number == signal.SIGINT:
-            typer.echo("\ntidegate: interrupted", err=True)
-            sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (threads that are cut off now would print tracebacks)
-            raise KeyboardInterrupt
-        asked.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield asked
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

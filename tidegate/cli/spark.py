@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -17,9 +18,10 @@ __all__ = ["spark_session"]
 @contextmanager
 def spark_session(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
     """What ``start`` gives. On Ctrl-C it is left to itself: its Java ends with this process."""
-    from pyspark.sql import SparkSession
+    from tidegate.pipeline.session import is_running
 
-    was_there = SparkSession.getActiveSession() is not None
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what ends a batch is told in one sentence, elsewhere
+    was_there = is_running()
     if not was_there:
         typer.echo("starting Spark …", err=True)
     spark = start()

@@ -69,12 +69,15 @@ class LogInput:
     path: str = key(location)
     rows: int | None = key(count, None)
     pieces: int | None = key(count, None)
+    keep_seconds: float | None = key(number, None)
+    keep_bytes: int | None = key(count, None)
     ends: ClassVar[bool] = True
 
     def open(self) -> Source:
         from tidegate.pipeline.sources import LoggedSource
 
-        return LoggedSource(self.path, **_given(rows=self.rows, pieces=self.pieces))
+        kept = _given(keep_seconds=self.keep_seconds, keep_bytes=self.keep_bytes)
+        return LoggedSource(self.path, **_given(rows=self.rows, pieces=self.pieces), **kept)
 
 
 @dataclass(frozen=True)

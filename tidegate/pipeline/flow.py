@@ -27,6 +27,7 @@ from tidegate.pipeline.select import VERSION, Select, Subscriptions
 from tidegate.pipeline.sinks import Receipts, Sink
 from tidegate.pipeline.sources import Source
 from tidegate.pipeline.status import Status
+from tidegate.pipeline.upkeep import Upkeep
 from tidegate.pipeline.warmth import Warmth
 from tidegate.pipeline.work import COUNTS, RECEIPTS, WATERMARK, Half, Work
 from tidegate.store.place import place
@@ -67,10 +68,12 @@ class Flow:
         self._stopping = threading.Event()
         self._running: StreamingQuery | None = None
         self._warmth = Warmth(spark)
+        self._upkeep = Upkeep(self._tidy)
         self._first = True
 
     def start(self, available_now: bool = False) -> None:
         """Begin; with ``available_now`` end by itself when what is there now has been done."""
+        self._registry.needs(self.query, 0)  # all that is there, until a batch has been done and says more
         for sink in self._sinks:
             sink.begin(self.query)
         publications, feed = self._source.stream(self._spark, self.query, self._registry)
@@ -84,6 +87,14 @@ class Flow:
             writer = writer.trigger(processingTime=f"{self._interval} seconds")
         self._running = writer.option("checkpointLocation", f"{self._checkpoint}/spark").start()
         self._warmth.start()
+        self._upkeep.start()
+
+    def _tidy(self) -> None:
+        """Let go of subscriptions and publications that no batch can need."""
+        self._registry.prune()
+        progress = self._running.lastProgress if self._running else None
+        if progress and progress.sources[0].endOffset:
+            self._source.done(orjson.loads(progress.sources[0].endOffset))
 
     def _batch(self, receipts: DataFrame, batch: int) -> None:
         """One batch: settle its version, have its tasks done, make it count."""
@@ -98,6 +109,7 @@ class Flow:
             version = self._registry.pin(self.query, batch)
             self._registry.prepare(version, version)
             tell(VERSION, str(version))
+            self._registry.needs(self.query, version)
         if self.status.newest is not None:
             tell(WATERMARK, str(self.status.newest - self._lateness))
         found = Receipts(receipts.toArrow())
@@ -118,7 +130,7 @@ class Flow:
                     return True
             return False
         except Exception as error:
-            if self._stopping.is_set():
+            if self._stopping.is_set() and _Stopped.__name__ in str(error):
                 return True
             raise failure(error) from None
 
@@ -135,6 +147,7 @@ class Flow:
     def close(self) -> None:
         """Let go of the source and the sinks."""
         self._warmth.stop()
+        self._upkeep.stop()
         self._source.close()
         for sink in self._sinks:
             sink.close()

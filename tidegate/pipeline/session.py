@@ -36,7 +36,7 @@ from tidegate.pipeline.aot import COMPILER, discard, existing
 from tidegate.pipeline.gateway import Gateway, environment
 from tidegate.pipeline.java import java
 
-__all__ = ["SETTINGS", "Setting", "session"]
+__all__ = ["SETTINGS", "Setting", "is_running", "session"]
 
 
 class Setting(NamedTuple):
@@ -119,6 +119,11 @@ def session(
         if SparkContext._active_spark_context is not None:
             return _same(SparkSession.builder.getOrCreate(), wanted)
         return _start({"spark.app.name": app, **more, **wanted})
+
+
+def is_running() -> bool:
+    """Whether this process has a session already."""
+    return SparkContext._active_spark_context is not None
 
 
 def recording(into: Path) -> SparkSession:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from datetime import timedelta
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -42,16 +43,29 @@ class Source(Protocol):
     def stream(self, spark: SparkSession, query: str, registry: Registry | None) -> tuple[DataFrame, feed.Feed]:
         """The publications as a streaming DataFrame, and how workers read it."""
 
+    def done(self, offset: dict[str, Any]) -> None:
+        """Everything before this offset has been processed, and need not be kept for us. Called now and then."""
+
     def close(self) -> None: ...
 
 
 class LoggedSource:
-    """The durable local log."""
+    """The durable local log. What is older than ``keep_seconds`` or beyond ``keep_bytes`` and done with is dropped."""
 
     stamps = True
 
-    def __init__(self, path: str | os.PathLike[str], *, rows: int = ROWS, pieces: int | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        rows: int = ROWS,
+        pieces: int | None = None,
+        keep_seconds: float | None = None,
+        keep_bytes: int | None = None,
+    ) -> None:
         self._path, self._rows, self._pieces = os.path.abspath(path), rows, pieces
+        self._age = None if keep_seconds is None else timedelta(seconds=keep_seconds)
+        self._size = keep_bytes
         self.identity = f"log {self._path}"
         Log(self._path).close()  # publishers may come later than the query
 
@@ -62,6 +76,11 @@ class LoggedSource:
         if registry is not None:
             options |= {"registry": registry.url, "storage": os.fspath(registry.shelf)}
         return spark.readStream.format("tidegate-log").options(**options).load(), feed.slices
+
+    def done(self, offset: dict[str, Any]) -> None:
+        if self._age is not None or self._size is not None:
+            with Log(self._path) as log:
+                log.retain(before=offset["row"], age=self._age, size=self._size)
 
     def close(self) -> None:
         return None
@@ -92,6 +111,9 @@ class FilesSource:
         )
         return found.select("path"), feed.files
 
+    def done(self, offset: dict[str, Any]) -> None:
+        return None
+
     def close(self) -> None:
         return None
 
@@ -110,6 +132,9 @@ class KafkaSource:
     def stream(self, spark: SparkSession, query: str, registry: Registry | None) -> tuple[DataFrame, feed.Feed]:
         rows = spark.readStream.format("kafka").options(**self._options).load()
         return rows.select("value"), feed.texts
+
+    def done(self, offset: dict[str, Any]) -> None:
+        return None
 
     def close(self) -> None:
         return None
@@ -151,10 +176,8 @@ class GeneratorSource:
         self._thread.start()
         return stream
 
-    @property
-    def done(self) -> bool:
-        """Whether everything has been written that was asked for."""
-        return self._thread is not None and not self._thread.is_alive()
+    def done(self, offset: dict[str, Any]) -> None:
+        self._logged.done(offset)
 
     def _run(self, registry: Registry | None) -> None:
         try:

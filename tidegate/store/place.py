@@ -182,6 +182,7 @@ class _Elsewhere:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # one worker copies, the others wait
                 if not copy.exists():
                     with tempfile.TemporaryDirectory(dir=self._copies) as aside:
+                        (Path(aside) / name).mkdir()
                         fs.copy_files(f"{self._root}/{name}", str(Path(aside) / name), source_filesystem=self._files)
                         os.replace(Path(aside) / name, copy)
                     self._drop_old()

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from sqlalchemy import URL, Column, Connection, Index, MetaData, Select, Table, bindparam, delete, func, select, update
 
 from tidegate.engine import compiled, without_garbage_collection
-from tidegate.errors import SettingError, StoreError, SubscriptionError, TidegateError, UnknownSubscription, shown
+from tidegate.errors import SettingError, SubscriptionError, TidegateError, UnknownSubscription, shown
 from tidegate.index.catalogue import stored
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import NAME_LENGTH, Subscription, micros, moment
@@ -314,7 +314,10 @@ class Registry:
         return self.storage
 
     def prepare(self, oldest: int, version: int) -> None:
-        """See to it that snapshots stand for these versions, so that whoever matches has only files to map."""
+        """See to it that snapshots stand for these versions, so that whoever matches has only files to map.
+
+        Subscriptions that ended so long ago that they were pruned are in none of them.
+        """
         if self._shelf is None:
             self._shelf = Shelf(self.shelf, lambda: self._database.exclusive("shelf"))
         if self._shelf.covers(oldest, version):
@@ -323,8 +326,6 @@ class Registry:
             manifest = self._shelf.current()
             if manifest is not None and manifest.covers(oldest, version):
                 return
-            if oldest < self.oldest_kept:
-                raise StoreError(f"versions from {self.oldest_kept} on, which are kept", f"version {oldest}", str(self))
             known = manifest.version if manifest else 0
             until = max(version, known)
             made, ended = self.rows(known, until), self.ended(known, until)
