@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 PYTHON ?= python3 python3.13 python3.12 python3.11
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test fast bench lock clean
+.PHONY: help demo test fast bench jar lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -14,6 +14,7 @@ help:
 	@echo "make test    every check and every test, with coverage"
 	@echo "make fast    the tests that take seconds"
 	@echo "make bench   all benches, or one: make bench NAME=boolean-intervals"
+	@echo "make jar     compile the one Java file that we have"
 	@echo "make lock    choose the newest versions of all dependencies and pin them in requirements.lock"
 	@echo "make clean   remove the virtual environment and everything else that was made here"
 
@@ -59,6 +60,9 @@ $(BIN)/python:
 	fi; \
 	echo "Making a virtual environment in $(VENV) with $$($$found --version)…"; \
 	$$found -m venv --clear $(VENV)
+
+jar: $(READY)
+	@$(BIN)/python -m tests.parts.jar
 
 lock: | $(BIN)/python
 	@$(PIP) install uv

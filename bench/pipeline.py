@@ -345,6 +345,10 @@ def _written(frame: DataFrame) -> None:
 # --- latency --------------------------------------------------------------------------------------------------------
 
 
+#: Batches after which Java has compiled what it will.
+_WARM = 200
+
+
 def _latency(report: Report, spark: SparkSession, n: int, interval: float, seconds: float) -> None:
     """1,000 publications/s, appended every ``interval`` seconds; from the call of append to the callback."""
     size = max(1, round(1000 * interval))
@@ -366,14 +370,16 @@ def _latency(report: Report, spark: SparkSession, n: int, interval: float, secon
         )
         flow.start()
         rng, number = np.random.default_rng(SEED), 0
-        warm = 10.0
-        begin = perf_counter()
-        while (now := perf_counter() - begin) < warm + seconds:
+        begin, measured = perf_counter(), None
+        while measured is None or perf_counter() - measured < seconds:
+            if measured is None and flow.status.batches >= _WARM:
+                measured = perf_counter()
+                say(f"  warm after {measured - begin:.0f} s")
             publications = table(rng.random((size, ATTRIBUTES)))
             ids = [f"p{number + i}" for i in range(size)]
             publications = publications.set_column(0, "id", pa.array(ids))
             publications = publications.append_column("marked", pa.array([1.0] + [0.0] * (size - 1)))
-            if now > warm:
+            if measured is not None:
                 sent[ids[0]] = time()
             log.append(publications)
             number += size

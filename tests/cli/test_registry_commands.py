@@ -99,7 +99,7 @@ def test_what_list_writes_subscribe_reads(tmp_path, place, file):
 
 def test_a_registry_that_is_not_there_is_not_made_by_looking(tmp_path, place):
     for command in (("list", place), ("status", place), ("unsubscribe", place, "s1")):
-        assert f"a registry that exists; got '{place}'" in refused(*command)
+        assert "a registry that exists; got '" in refused(*command)
     assert os.listdir(tmp_path) == []
 
 

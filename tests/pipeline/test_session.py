@@ -420,3 +420,18 @@ def test_a_cluster_started_without_scripts_runs_a_session(tmp_path):
         for process in started:
             process.kill()
             process.wait()
+
+
+def test_the_jar_is_what_its_source_compiles_to(spark):
+    from tests.parts.jar import classes, compiled
+
+    assert classes() == compiled(spark)
+
+
+def test_files_have_the_permissions_that_the_umask_gives(spark, tmp_path):
+    spark.range(3).coalesce(1).write.json(str(tmp_path / "out"))
+    plain = tmp_path / "plain"
+    plain.touch()
+    found = [path for path in (tmp_path / "out").iterdir() if path.suffix == ".json"]
+    assert [path.stat().st_mode for path in found] == [plain.stat().st_mode]
+    assert spark.read.json(str(tmp_path / "out")).count() == 3

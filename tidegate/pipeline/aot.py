@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from tidegate.errors import SettingError
-from tidegate.pipeline.gateway import class_path
+from tidegate.pipeline.gateway import JARS, class_path
 from tidegate.pipeline.java import Java, cache_directory
 
 __all__ = ["COMPILER", "can_cache", "discard", "existing", "place"]
@@ -28,9 +28,8 @@ def can_cache(java: Java) -> bool:
 
 def place(java: Java) -> Path:
     """Where the cache for this Java and the installed Spark belongs."""
-    jars = Path(class_path(local=True)).parent
-    facts = [str(java.home), java.version, *java.options, *COMPILER]
-    with os.scandir(jars) as entries:
+    facts = [str(java.home), java.version, *java.options, *COMPILER, class_path(local=True)]
+    with os.scandir(JARS) as entries:
         stats = ((entry.path, entry.stat()) for entry in entries)
         facts += sorted(f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in stats)
     digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]

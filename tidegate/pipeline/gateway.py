@@ -25,9 +25,10 @@ from pyspark.java_gateway import launch_gateway
 from tidegate.errors import SettingError
 from tidegate.pipeline.java import Java
 
-__all__ = ["Gateway", "class_path", "environment"]
+__all__ = ["JARS", "Gateway", "class_path", "environment"]
 
 _SPARK = Path(pyspark.__file__).parent
+JARS = _SPARK / "jars"
 _QUOTED = 300  # characters of the log that a message quotes
 _NOISE = re.compile(
     r"^\s+(at |\.\.\. )|^\[\S+?\]\[\w+ *\]| (WARN|INFO) |^WARNING|^:: USE VERBOSE"
@@ -130,9 +131,11 @@ class Gateway:
 
 
 def class_path(local: bool) -> str:
-    """Spark's own jars; on a cluster also the directories that describe it. An AOT cache is good for one class path."""
-    places = [str(_SPARK / "jars" / "*")]
-    if not local:
+    """Spark's own jars, and ours for this machine; on a cluster also the directories that describe it. An AOT cache is good for one class path."""
+    places = [str(JARS / "*")]
+    if local:
+        places.append(str(Path(__file__).parent / "jvm" / "plain.jar"))
+    else:
         places = [place for place in (_conf_directory(),) if place] + places
         places += [os.environ[name] for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR") if os.environ.get(name)]
     return os.pathsep.join(places)

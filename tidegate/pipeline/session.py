@@ -61,6 +61,7 @@ SETTINGS = (
     Setting("spark.log.level", "ERROR", "the log is for what went wrong, and must not grow with every batch"),
     Setting("spark.sql.shuffle.partitions", "{cores}", "200 tiny tasks take longer than the work"),
     Setting("spark.sql.streaming.checkpointFileManagerClass", _CHECKPOINTS, "the usual one forks 20 processes a batch"),
+    Setting("spark.hadoop.fs.file.impl", "tidegate.PlainLocalFileSystem", "Hadoop's own starts chmod for every file"),
     Setting("spark.python.unix.domain.socket.enabled", "true", "over TCP each Python stage waits 40 ms"),
     Setting("spark.python.unix.domain.socket.dir", "{directory}", "private, and short enough for a socket's path"),
     Setting(
