@@ -19,8 +19,8 @@ _INTRODUCTION = """# Benchmarks
 
 Written by `python -m bench.page` from the raw results in `bench/results`, which `tidegate bench NAME` makes. Every row
 was compared with the linear scan (and with rule-engine where it ran): *exact* says that the results were the same.
-Figures are medians of several rounds on one core, all rivals in the same run; the machine is shared and noisy, so trust
-ratios.
+Figures are medians of several rounds on one core (*pipeline*: on two), all rivals in the same run; the machine is
+shared and noisy, so trust ratios.
 
 - *index*: publications in a checked Arrow table to the numbers of the matching subscriptions.
 - *engine*: checking the table, matching, and an Arrow table of subscription ids: `engine.publish(table, grouped=True)`.
@@ -32,6 +32,20 @@ ratios.
   `tg.Engine.load` of a snapshot.
 - *add*, *remove*: per subscription, a publication after every hundred and all folds included.
 - *bytes/sub*: all arrays of the index, divided by the subscriptions.
+
+In *pipeline*, publications go from the log through Spark to grouped Parquet, `local[2]`:
+
+- *publications/s*: the median batch, from the end of one to the end of the next, Spark's planning and checkpoints
+  included. The first batch of a run, which maps snapshots and starts workers, is left out.
+- *bare kernel*: the same publications and the same snapshot through the index alone, half in each of two processes.
+- *broadcast join*: the publications joined with a broadcast table of subscriptions on `BETWEEN` for all attributes.
+  *filter columns*: one Boolean column per subscription; timed once, compilation included, without which it cannot run.
+- *plumbing*: one subscription that never matches.
+- *append → callback*: from the call of `append` (fsync included) to the Python callback, 1,000 publications/s, after
+  200 batches, when Java has compiled what it will.
+- *where the time goes*: the median batch in milliseconds. *planning* is Spark's, *checkpoint* its two logs; *JVM ↔
+  Python and tasks* is the job less the task's own time, *reading* is the task less kernel and writing and so also its
+  wait for the reference to come from the source's Python worker.
 """
 
 

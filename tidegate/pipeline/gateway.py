@@ -131,7 +131,10 @@ class Gateway:
 
 
 def class_path(local: bool) -> str:
-    """Spark's own jars, and ours for this machine; on a cluster also the directories that describe it. An AOT cache is good for one class path."""
+    """Spark's own jars, with ours on this machine, with the directories that describe a cluster on one.
+
+    An AOT cache is good for one class path.
+    """
     places = [str(JARS / "*")]
     if local:
         places.append(str(Path(__file__).parent / "jvm" / "plain.jar"))

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from tidegate.errors import SettingError, StoreError, shown
 from tidegate.pipeline.select import Found
 from tidegate.pipeline.sinks import Receipts
 from tidegate.pipeline.work import Receipt
-from tidegate.store.place import place
+from tidegate.store.place import place, synced
 
 __all__ = ["Parquet"]
 
@@ -47,11 +48,7 @@ def _sync(location: str, name: str) -> None:
     """On this machine, wait until the file is on the disk; elsewhere the storage has seen to it."""
     files, root = _opened(location)
     if isinstance(files, fs.LocalFileSystem):
-        descriptor = os.open(f"{root}/{_PARTS}/{name}", os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        synced(Path(root) / _PARTS / name)
 
 
 class Parquet:

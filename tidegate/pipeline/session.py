@@ -69,6 +69,9 @@ SETTINGS = (
         "tidegate.pipeline.daemon",
         "workers start with everything imported, in shared memory",
     ),
+    Setting("spark.sql.artifact.isolation.enabled", "false", "nobody adds classes to a running query"),
+    Setting("spark.sql.python.filterPushdown.enabled", "false", "our source has no filters to push down to"),
+    Setting("spark.sql.execution.python.udf.buffer.size", "65536", "with the two above, 66 in place of 85 ms a batch"),
     Setting("spark.sql.execution.arrow.maxRecordsPerBatch", "65536", "fewer, larger batches for the kernels"),
 )
 

@@ -23,7 +23,7 @@ import pyarrow.fs as fs
 
 from tidegate.errors import StoreError, shown
 
-__all__ = ["Place", "cache_directory", "place"]
+__all__ = ["Place", "cache_directory", "place", "synced"]
 
 
 class Place(Protocol):
@@ -91,7 +91,7 @@ class _Here:
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, self._root / name)
-        _sync(self._root)
+        synced(self._root)
 
     def put(self, name: str, write: Callable[[Path], None]) -> None:
         aside = self._root / f".{name}"
@@ -99,9 +99,9 @@ class _Here:
             with self._written():
                 write(aside)
             for file in aside.iterdir():
-                _sync(file)
+                synced(file)
             os.replace(aside, self._root / name)
-            _sync(self._root)
+            synced(self._root)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
@@ -215,7 +215,8 @@ def _made(directory: Path) -> Path:
     return directory
 
 
-def _sync(path: Path) -> None:
+def synced(path: Path) -> None:
+    """Wait until a file, or a directory's list of names, is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
