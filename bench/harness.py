@@ -108,6 +108,6 @@ def _machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": sys.version.split()[0],
-        "versions": {name: version(name) for name in ("tidegate", "numpy", "numba", "llvmlite", "pyarrow")},
+        "versions": {name: version(name) for name in ("tidegate", "numpy", "numba", "llvmlite", "pyarrow", "pyspark")},
         "load_average": os.getloadavg()[0],
     }

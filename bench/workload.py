@@ -29,13 +29,11 @@ class Workload:
 
     def subscriptions(self, begin: int = 0, end: int | None = None) -> Iterator[tg.Subscription]:
         """As a program would send them: CQL2-JSON."""
-        columns, lows, highs = self.column.tolist(), self.low.tolist(), np.nextafter(self.high, -np.inf).tolist()
-        for i in range(begin, len(columns) if end is None else end):
-            where = {
-                "op": "and",
-                "args": [self._json(*each) for each in zip(columns[i], lows[i], highs[i], strict=True)],
-            }
-            yield tg.Subscription(f"s{i}", "bench", where)
+        some = slice(begin, end)
+        arrays = self.column[some], self.low[some], np.nextafter(self.high[some], -np.inf)
+        for i, row in enumerate(zip(*(array.tolist() for array in arrays), strict=True), begin):
+            args = [self._json(*each) for each in zip(*row, strict=True)]
+            yield tg.Subscription(f"s{i}", "bench", {"op": "and", "args": args})
 
     def _json(self, c: int, low: float, high: float) -> dict[str, Any]:
         attribute = {"property": f"a{c}"}
