@@ -31,7 +31,7 @@ test: $(READY)
 	@echo "== pytest: the tests that take seconds, with branch coverage"
 	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow" --cov --cov-report=term-missing:skip-covered --cov-fail-under=90
 	@echo "== pytest: the tests that take minutes"
-	@$(BIN)/pytest -n 2 --dist loadgroup -m slow
+	@$(BIN)/pytest -n 2 --dist worksteal -m slow
 
 fast: $(READY)
 	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"

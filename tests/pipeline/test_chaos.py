@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 TIME = np.datetime64(datetime(2026, 11, 15).isoformat(), "us")
 ATTRIBUTES = ("a", "b", "c")
 #: How often the driver is killed, and how often a Python worker, before a run is let be.
-DRIVERS, WORKERS = 5, 5
+KILLS = {"log": (4, 5), "files": (2, 2)}
 
 
 def readings(rng, first, count):
@@ -86,13 +86,13 @@ class Run:
         psutil.wait_procs(alive, timeout=20)
 
 
-def disturbed(config, progress, rng):
+def disturbed(config, progress, rng, most_drivers, most_workers):
     """Run to the end, with kills on the way. ``progress()`` says how much has come out so far."""
     drivers, workers = 0, 0
     deadline = time.monotonic() + 900
     while True:
         run, before = Run(config), progress()
-        while drivers < DRIVERS or workers < WORKERS:
+        while drivers < most_drivers or workers < most_workers:
             assert time.monotonic() < deadline
             if run.is_over:
                 break
@@ -100,13 +100,13 @@ def disturbed(config, progress, rng):
                 time.sleep(0.05)
                 continue
             time.sleep(rng.uniform(0, 0.6))
-            if workers < WORKERS and rng.random() < 0.6:
+            if workers < most_workers and rng.random() < 0.6:
                 if living := run.workers():
                     rng.choice(living).kill()
                     workers += 1
                     before = progress()
                 continue
-            if drivers < DRIVERS:
+            if drivers < most_drivers:
                 run.kill()
                 drivers += 1
                 break
@@ -168,8 +168,8 @@ checkpoint = "checkpoint"
 """
     )
     out = tmp_path / "out"
-    drivers, workers = disturbed(config, lambda: len(list(out.glob("batch=*"))), random.Random(5))
-    assert (drivers, workers) == (DRIVERS, WORKERS)
+    killed = disturbed(config, lambda: len(list(out.glob("batch=*"))), random.Random(5), *KILLS[source])
+    assert killed == KILLS[source]
     wanted = pa.concat_tables(expected)
     store = tg.NotificationStore(tmp_path / "notes.db")
     assert len(store) == len(wanted) > 10_000
