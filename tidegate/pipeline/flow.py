@@ -73,7 +73,10 @@ class Flow:
 
     def start(self, available_now: bool = False) -> None:
         """Begin; with ``available_now`` end by itself when what is there now has been done."""
+        self._warmth.start()  # workers come up while Spark plans
         self._registry.needs(self.query, 0)  # all that is there, until a batch has been done and says more
+        version = self._registry.version
+        self._registry.prepare(version, version)
         for sink in self._sinks:
             sink.begin(self.query)
         publications, feed = self._source.stream(self._spark, self.query, self._registry)
@@ -86,7 +89,6 @@ class Flow:
         elif self._interval:
             writer = writer.trigger(processingTime=f"{self._interval} seconds")
         self._running = writer.option("checkpointLocation", f"{self._checkpoint}/spark").start()
-        self._warmth.start()
         self._upkeep.start()
 
     def _tidy(self) -> None:

@@ -1,4 +1,7 @@
-"""Keeps Python workers alive through quiet times: Spark ends idle ones after a minute, and a new one costs a second."""
+"""Has Python workers up before the first batch, and keeps them through quiet times.
+
+Spark ends idle ones after a minute, and the first of them takes seconds to come up.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +19,11 @@ _QUIET = 20.0
 
 
 class Warmth:
-    """A thread that runs an empty job on every core when nothing else has run for a while."""
+    """A thread that runs an empty job on every core at once, and when nothing else has run for a while."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._last = monotonic()
+        self._last = float("-inf")
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tidegate-warmth", daemon=True)
 
@@ -38,13 +41,14 @@ class Warmth:
 
     def _run(self) -> None:
         cores = self._spark.sparkContext.defaultParallelism
-        while not self._ending.wait(1.0):
+        while not self._ending.is_set():
             if monotonic() - self._last > _QUIET:
                 try:
                     self._spark.range(cores, numPartitions=cores).mapInArrow(_nothing, "id bigint").collect()
                 except Exception:  # the session is ending, and with it the reason to keep anything warm
                     return
                 self.used()
+            self._ending.wait(1.0)
 
 
 def _nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
