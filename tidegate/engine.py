@@ -10,10 +10,13 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
 from types import TracebackType
 from typing import Self, overload
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import PublicationError, SettingError, SubscriptionError, TidegateError, shown
@@ -22,8 +25,10 @@ from tidegate.index import ArrowBatch, Batch, Index, ObjectBatch, outcome
 from tidegate.index.catalogue import Catalogue
 from tidegate.index.snapshot import load, save
 from tidegate.language import DEFAULT_LIMITS, Attribute, Call, Instant, Limits, Node, from_json, parse, render_instant
-from tidegate.model import Notification, Publication, Subscription, micros, moment
-from tidegate.predicates import Filter, compile_filter
+from tidegate.model import FLAT, Notification, Publication, Subscription, micros, moment
+from tidegate.patterns import Pattern, Raised, compile_where
+from tidegate.predicates import Filter
+from tidegate.stage import Stage
 
 __all__ = ["Engine"]
 
@@ -37,10 +42,17 @@ class Engine:
     1
     """
 
-    def __init__(self, subscriptions: Iterable[Subscription] = (), *, limits: Limits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        subscriptions: Iterable[Subscription] = (),
+        *,
+        lateness: timedelta = timedelta(0),
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> None:
         self._limits = limits
         self._index, self._catalogue = Index(), Catalogue()
-        self._changing = threading.Lock()
+        self._stage = Stage(_checked_lateness(lateness))
+        self._changing = threading.RLock()
         self._now: datetime | None = None
         if isinstance(subscriptions, Subscription) or not isinstance(subscriptions, Iterable):
             raise SubscriptionError("subscriptions, one after the other", shown(subscriptions))
@@ -56,11 +68,14 @@ class Engine:
         if not isinstance(subscription, Subscription):
             raise SubscriptionError("a Subscription", shown(subscription))
         try:
-            filter = compiled(subscription, self._limits)
+            found = compiled(subscription, self._limits)
             with self._changing:
                 number = self._catalogue.add(subscription)
                 try:
-                    self._index.add(number, filter)
+                    if isinstance(found, Pattern):
+                        self._stage.add(number, found)
+                    else:
+                        self._index.add(number, found)
                 except TidegateError:
                     self._catalogue.remove(subscription.id)
                     raise
@@ -71,7 +86,11 @@ class Engine:
     def unsubscribe(self, id: str) -> None:
         """End a subscription."""
         with self._changing:
-            self._index.remove(self._catalogue.remove(id))
+            number = self._catalogue.remove(id)
+            if number in self._stage.patterns:
+                self._stage.remove(number)
+            else:
+                self._index.remove(number)
 
     def __len__(self) -> int:
         return len(self._catalogue)
@@ -96,38 +115,62 @@ class Engine:
         """Match publications; notifications come ordered by time and subscription id.
 
         An Arrow table gives an Arrow table: a row per notification, or with ``grouped`` one per publication that
-        matched something, with the ids of its subscriptions in no particular order.
+        matched something, with the ids of its subscriptions in no particular order. What patterns tell is grouped by
+        the publication that raised it, with the time of the notification.
         """
         if isinstance(publications, pa.Table | pa.RecordBatch):
             batch: Batch = ArrowBatch(publications)
-            matches = self._index.match(batch)
-            return (outcome.grouped if grouped else outcome.flat)(batch, matches, self._catalogue)
+            return self._grouped(batch) if grouped else self._flat(batch)
         if grouped:
             raise SettingError("an Arrow table with grouped=True", shown(type(publications).__name__))
         if isinstance(publications, Publication | str | bytes | Mapping) or not isinstance(publications, Iterable):
             raise PublicationError("a list of publications or an Arrow table", shown(publications))
         batch = ObjectBatch(list(publications))
-        return self._notifications(outcome.flat(batch, self._index.match(batch), self._catalogue))
+        return self._notifications(self._flat(batch))
+
+    def _flat(self, batch: Batch) -> pa.Table:
+        plain = outcome.flat(batch, self._index.match(batch), self._catalogue)
+        raised = self._raised(batch)
+        if not raised:
+            return plain
+        return outcome.by_time(pa.concat_tables([plain, *self._tables(raised)]))
+
+    def _grouped(self, batch: Batch) -> pa.Table:
+        plain = outcome.grouped(batch, self._index.match(batch), self._catalogue)
+        raised = [outcome.raised_grouped(r, self._catalogue, r.owner.astype(np.int32)) for r in self._raised(batch)]
+        return pa.concat_tables([plain, *raised])
+
+    def _raised(self, batch: Batch) -> list[Raised]:
+        if not self._stage.patterns:
+            self._stage.note(batch)
+            return []
+        with self._changing:
+            return self._stage.publish(batch)
+
+    def _tables(self, raised: Iterable[Raised]) -> list[pa.Table]:
+        return [outcome.raised_flat(r, self._catalogue, r.owner.astype(np.int32)) for r in raised]
 
     def advance(self, now: datetime) -> list[Notification]:
-        """Tell the engine what time it is. Conditions on single publications have nothing to say to that."""
+        """Tell the engine what time it is: windows expire and silences are noticed, without any publication."""
         if not isinstance(now, datetime) or now.tzinfo is None:
             raise SettingError("a datetime with a time zone", shown(now))
         if self._now is not None and now < self._now:
             raise SettingError(f"a time not before {self._now.isoformat()}", now.isoformat())
         self._now = now
-        return []
+        with self._changing:
+            tables = self._tables(self._stage.advance(micros(now)))
+        return self._notifications(outcome.by_time(pa.concat_tables([FLAT.empty_table(), *tables])))
 
     @staticmethod
     def _notifications(table: pa.Table) -> list[Notification]:
         columns = [
             table.column(name).to_pylist()
-            for name in ("notification_id", "subscription_id", "subscriber", "publication_ids")
+            for name in ("notification_id", "subscription_id", "subscriber", "publication_ids", "score", "distance")
         ]
         times = [moment(m) for m in table.column("time").cast(pa.int64()).to_pylist()]
         return [
-            Notification(id, subscription, subscriber, time, tuple(ids))
-            for id, subscription, subscriber, ids, time in zip(*columns, times, strict=True)
+            Notification(id, subscription, subscriber, time, tuple(ids), score, distance)
+            for id, subscription, subscriber, ids, score, distance, time in zip(*columns, times, strict=True)
         ]
 
     # --- looking ----------------------------------------------------------------------------------------------------
@@ -143,25 +186,54 @@ class Engine:
     @property
     def index_bytes(self) -> int:
         """Bytes of the index: all arrays that matching reads."""
-        return self._index.nbytes
+        return self._index.nbytes + self._stage.patterns.index.nbytes
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of what patterns remember."""
+        return self._stage.nbytes
+
+    @property
+    def late(self) -> int:
+        """Publications that came too late for patterns."""
+        return self._stage.late
+
+    @property
+    def unscored(self) -> int:
+        """How often a publication had no score for a ``topk``: an attribute was missing, or it is no finite number."""
+        return self._stage.count("unscored")
+
+    @property
+    def cut(self) -> int:
+        """How often a ``together`` had more combinations than are told."""
+        return self._stage.count("cut")
 
     # --- keeping ----------------------------------------------------------------------------------------------------
 
     def save(self, directory: str | os.PathLike[str]) -> None:
         """Write a snapshot that ``load`` reads back without parsing anything."""
         with self._changing:
-            save(self._index, self._catalogue, directory)
+            numbers = np.array(sorted(self._catalogue.numbers.values()), np.int64)
+            place = np.full(self._catalogue.numbers_given, -1, np.int64)
+            place[numbers] = np.arange(len(numbers))
+            save(self._index, self._catalogue, directory, numbers, lambda aside: self._stage.save(aside, place))
 
     @classmethod
     def load(cls, *directories: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Engine:
-        """The engine of a snapshot, or of several together; the arrays stay in their files until they are touched."""
+        """The engine of a snapshot, or of several together; the arrays stay in their files until they are touched.
+
+        What patterns remember comes back with a single snapshot. Of several, patterns begin anew.
+        """
         engine = cls(limits=limits)
         engine._index, engine._catalogue = load(*directories)
+        engine._stage = Stage.load([Path(directory) for directory in directories])
+        engine._now = engine._stage.now
         return engine
 
     def close(self) -> None:
         """Wait for work aside to end. An engine can also be used in a ``with`` statement."""
         self._index.close()
+        self._stage.close()
 
     def __enter__(self) -> Self:
         return self
@@ -178,12 +250,19 @@ def condition(subscription: Subscription, limits: Limits) -> Node:
     return parse(where, limits) if isinstance(where, str) else from_json(where, limits)
 
 
-def compiled(subscription: Subscription, limits: Limits) -> Filter:
-    """The filter of a subscription, its time of activity included: that is a range of ``time`` like any other."""
-    filter = compile_filter(condition(subscription, limits), subscription.where, limits)
-    for bound in activity(subscription):
-        filter &= compile_filter(bound)
-    return filter
+def compiled(subscription: Subscription, limits: Limits) -> Filter | Pattern:
+    """What a subscription means, its time of activity included: that is a range of ``time`` like any other."""
+    found = compile_where(condition(subscription, limits), subscription.where, limits, activity(subscription))
+    if isinstance(found, Pattern):
+        begins, ends = (w and micros(w) for w in (subscription.active_from, subscription.active_until))
+        found = replace(found, begins=begins, ends=ends)
+    return found
+
+
+def _checked_lateness(lateness: timedelta) -> int:
+    if not isinstance(lateness, timedelta) or lateness < timedelta(0):
+        raise SettingError("a timedelta of 0 or more as lateness", shown(lateness))
+    return lateness // timedelta(microseconds=1)
 
 
 def activity(subscription: Subscription) -> list[Node]:

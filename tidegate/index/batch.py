@@ -19,7 +19,7 @@ from tidegate.fault import Fault
 from tidegate.index.checks import REQUIRED, broken_rules
 from tidegate.index.columns import converted, typed
 from tidegate.kernels.gather import text_hashes
-from tidegate.model import Publication, micros
+from tidegate.model import PHASES, Publication, micros
 from tidegate.predicates.column import Column, Many, Points, Row, Table
 
 __all__ = ["ArrowBatch", "Batch", "ObjectBatch", "sift", "text_buffers"]
@@ -70,6 +70,14 @@ class Batch:
         """What tells publications apart: the id, and the phase where there is one."""
         raise TypeError("a batch of nothing")
 
+    def sources(self) -> pa.Array:
+        """The publications' sources."""
+        raise TypeError("a batch of nothing")
+
+    def phases(self) -> NDArray[np.uint8]:
+        """The publications' phases, numbered in the order of their names; 0 for none."""
+        raise TypeError("a batch of nothing")
+
 
 class ObjectBatch(Batch):
     """Publications as objects, which were checked when they were made."""
@@ -99,6 +107,12 @@ class ObjectBatch(Batch):
         return pa.array(
             [p.id if p.phase is None else f"{p.id}\0{p.phase}" for p in self.publications], pa.large_string()
         )
+
+    def sources(self) -> pa.Array:
+        return pa.array([p.source for p in self.publications], pa.large_string())
+
+    def phases(self) -> NDArray[np.uint8]:
+        return np.array([_PHASES.index(p.phase) for p in self.publications], np.uint8)
 
     def _read(self, column: Column) -> Points | None:
         how, operand = column.how, column.operand
@@ -163,6 +177,15 @@ class ArrowBatch(Batch):
             return ids
         phases = self.arrays["phase"].cast(pa.large_string())
         return pc.if_else(phases.is_null(), ids, pc.binary_join_element_wise(ids, pc.fill_null(phases, ""), _NUL))
+
+    def sources(self) -> pa.Array:
+        return self.arrays["source"].cast(pa.large_string())
+
+    def phases(self) -> NDArray[np.uint8]:
+        if "phase" not in self.arrays:
+            return np.zeros(self.length, np.uint8)
+        found = pc.index_in(self.arrays["phase"].cast(pa.string()), pa.array(_PHASES[1:]))
+        return np.asarray(pc.add(found, 1).fill_null(0).cast(pa.uint8()))
 
     def _read(self, column: Column) -> Points | None:
         return column.how.points(column.operand, self.table)
@@ -230,3 +253,4 @@ class _ArrowRow:
 
 
 _NUL = pa.scalar("\0", pa.large_string())
+_PHASES = (None, *sorted(PHASES))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,10 +28,10 @@ from tidegate.language import from_json, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.predicates.column import READINGS, Column
 
-__all__ = ["FORMAT", "assembled", "load", "read", "save"]
+__all__ = ["FORMAT", "assembled", "load", "read", "read_arrow", "save", "write", "write_arrow"]
 
 #: Raised whenever a file of an older program could be misread.
-FORMAT = 1
+FORMAT = 2
 
 
 def save(
@@ -39,10 +39,12 @@ def save(
     catalogue: Catalogue,
     directory: str | os.PathLike[str],
     numbers: NDArray[np.int64] | None = None,
+    more: Callable[[Path], None] | None = None,
 ) -> None:
     """Write everything that is alive; an earlier snapshot in the directory is moved aside once the new one is whole.
 
-    ``numbers`` says who is alive where the catalogue cannot, because ids may stand in it twice.
+    ``numbers`` says who is alive where the catalogue cannot, because ids may stand in it twice. ``more`` writes what
+    else belongs to the snapshot, before it appears.
     """
     if numbers is None:
         numbers = np.array(sorted(catalogue.numbers.values()), np.int64)
@@ -58,7 +60,9 @@ def save(
             raise
         raise SnapshotError("a directory that can be written", f"{error}", shown(str(target))) from None
     try:
-        _write(index, catalogue, aside, numbers)
+        write(index, catalogue, aside, numbers)
+        if more is not None:
+            more(aside)
         if target.exists():
             before = aside.with_name(f"{aside.name}-old")
             os.replace(target, before)
@@ -72,7 +76,8 @@ def save(
         shutil.rmtree(aside, ignore_errors=True)
 
 
-def _write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[np.int64]) -> None:
+def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[np.int64]) -> None:
+    """Write the files of a snapshot to a directory that is there."""
     segment = index.compact()
     clauses = segment.clauses
     new_number = np.full(catalogue.numbers_given, -1, np.int32)
@@ -85,9 +90,9 @@ def _write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray
         arrays |= {f"text-{c}-offsets": texts.offsets, f"text-{c}-letters": texts.letters}
     for name, array in arrays.items():
         np.save(directory / f"{name}.npy", array)
-    _write_arrow(directory / "subscriptions.arrow", catalogue.table(numbers))
+    write_arrow(directory / "subscriptions.arrow", catalogue.table(numbers))
     predicates = pa.table({"predicate": pa.array([bytes(p) for p in clauses.predicates], pa.large_binary())})
-    _write_arrow(directory / "predicates.arrow", predicates)
+    write_arrow(directory / "predicates.arrow", predicates)
     facts = {
         "format": FORMAT,
         "subscriptions": len(numbers),
@@ -102,12 +107,13 @@ def _write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray
     (directory / "index.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
 
 
-def _write_arrow(path: Path, table: pa.Table) -> None:
+def write_arrow(path: Path, table: pa.Table) -> None:
+    """A table as an Arrow file."""
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table)
 
 
-def _read_arrow(path: Path) -> pa.Table:
+def read_arrow(path: Path) -> pa.Table:
     return pa.ipc.open_file(pa.memory_map(str(path), "r")).read_all()
 
 
@@ -141,8 +147,8 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
         for name, size in facts["bytes"].items():
             if arrays[name].nbytes != size:
                 raise SnapshotError(f"{size} bytes of {name}", f"{arrays[name].nbytes}", str(source))
-        subscriptions = _read_arrow(source / "subscriptions.arrow")
-        predicates = _read_arrow(source / "predicates.arrow").column("predicate")
+        subscriptions = read_arrow(source / "subscriptions.arrow")
+        predicates = read_arrow(source / "predicates.arrow").column("predicate")
         clauses = Clauses(
             columns=tuple(_column(reading, operand) for reading, operand in facts["columns"]),
             texts={c: Texts(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},

@@ -22,6 +22,14 @@ class Limits:
     """Words, numbers and signs of CQL2-text. What keeps any text under 100 ms: a token costs about 10 µs."""
     clauses: int = 1_024
     """Conjunctions in the disjunctive normal form."""
+    k: int = 1_000
+    """Publications that a ``topk`` may ask for."""
+    window: int = 31_622_400
+    """Seconds of a window: 366 days."""
+    window_count: int = 1_000_000
+    """Publications of a window that is counted."""
+    filters: int = 16
+    """Filters of one ``together``."""
 
 
 DEFAULT_LIMITS = Limits()

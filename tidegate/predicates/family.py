@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from tidegate.language.tree import Call, Node
 from tidegate.predicates.predicate import Alternatives
 
-__all__ = ["FUNCTIONS", "Function", "Mismatch", "function", "near_misses"]
+__all__ = ["FUNCTIONS", "OTHERS", "Function", "Mismatch", "function", "near_misses"]
 
 
 class Mismatch(Exception):
@@ -40,6 +40,8 @@ class Function:
 
 #: Every operator and function by its CQL2-JSON name.
 FUNCTIONS: dict[str, Function] = {}
+#: Names of functions that are no predicates, so that one who misspells them is told.
+OTHERS: set[str] = set()
 
 
 def function(family: str, ops: dict[str, str], arity: tuple[int, int]) -> Callable[[Compile], Compile]:
@@ -55,5 +57,5 @@ def function(family: str, ops: dict[str, str], arity: tuple[int, int]) -> Callab
 
 def near_misses(op: str) -> list[str]:
     """Registered names that look like ``op``, best first."""
-    names = {name.lower(): name for name in FUNCTIONS if name[0].isalpha()}
+    names = {name.lower(): name for name in (*FUNCTIONS, *OTHERS) if name[0].isalpha()}
     return [names[name] for name in get_close_matches(op.lower(), names, n=3, cutoff=0.6)]

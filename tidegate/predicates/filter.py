@@ -49,8 +49,14 @@ class _Refused(Exception):
         self.kind, self.expected, self.got, self.node = kind, expected, got, node
 
 
-def compile_filter(node: Node, source: Any = None, limits: Limits = DEFAULT_LIMITS) -> Filter:
-    """The filter an expression means. ``source`` is the text or JSON it was read from, to show where it is wrong."""
+def compile_filter(
+    node: Node, source: Any = None, limits: Limits = DEFAULT_LIMITS, root: Node | None = None
+) -> Filter:
+    """The filter an expression means.
+
+    ``source`` is the text or JSON it was read from, to show where it is wrong; ``root`` is the tree that was read from
+    it, if the expression is only a part of it.
+    """
     try:
         return Filter(tuple(_simplified(clause) for clause in _alternatives(node, False, limits)))
     except Mismatch as wrong:
@@ -61,7 +67,7 @@ def compile_filter(node: Node, source: Any = None, limits: Limits = DEFAULT_LIMI
         if isinstance(call, Call) and call.op not in FUNCTIONS and call.op not in STRUCTURE:
             error = _unknown(call)
             break
-    raise located(error.kind, error.expected, error.got, place(error.node, node), source)
+    raise located(error.kind, error.expected, error.got, place(error.node, root or node), source)
 
 
 def _alternatives(node: Node, negated: bool, limits: Limits) -> Alternatives:

@@ -25,7 +25,7 @@ from tidegate.language.cql2json import to_json
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Box, Call, Geometry, Literal, Node
 from tidegate.model import RESERVED
-from tidegate.predicates.column import Column, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.column import READINGS, Column, Points, Reading, Row, Table, column, reading
 from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
 from tidegate.predicates.ranges import ALL_NUMBERS, Point, Ranges, complement, intersect, union
@@ -65,6 +65,51 @@ class Latitude(_Coordinate):
 
     name = "lat"
     index = 1
+
+
+class _Unit(Reading):
+    """A coordinate of the point on a sphere of radius 1: where distances are bounded by differences."""
+
+    def point(self, operand: str, publication: Row) -> Point | None:
+        value = publication.value(operand)
+        return float(self._of(np.radians(value[0]), np.radians(value[1]))) if isinstance(value, tuple) else None
+
+    def points(self, operand: str, table: Table) -> Points | None:
+        lon, lat = (READINGS[name].points(operand, table) for name in ("lon", "lat"))
+        return None if lon is None or lat is None else self._of(np.radians(lon), np.radians(lat))
+
+    def _of(self, lon: Any, lat: Any) -> Any:
+        raise TypeError(f"{type(self).__name__} reads nothing")
+
+
+@reading
+class UnitX(_Unit):
+    """Towards longitude 0 on the equator."""
+
+    name = "x"
+
+    def _of(self, lon: Any, lat: Any) -> Any:
+        return np.cos(lat) * np.cos(lon)
+
+
+@reading
+class UnitY(_Unit):
+    """Towards longitude 90 on the equator."""
+
+    name = "y"
+
+    def _of(self, lon: Any, lat: Any) -> Any:
+        return np.cos(lat) * np.sin(lon)
+
+
+@reading
+class UnitZ(_Unit):
+    """Towards the north pole."""
+
+    name = "z"
+
+    def _of(self, lon: Any, lat: Any) -> Any:
+        return np.sin(lat)
 
 
 def haversine(lon: Any, lat: Any, lon2: Any, lat2: Any) -> Any:

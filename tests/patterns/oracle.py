@@ -1,0 +1,379 @@
+"""What patterns mean, in obvious loops: the oracle that the engine's patterns are held against.
+
+Every subscription keeps all it ever saw in plain lists, and looks at them anew at every arrival and at every moment at
+which a window or a silence can end. Imports nothing of the patterns, the predicates, the index or the kernels.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from tests.oracle import ARITHMETIC, holds, metres, microseconds, plain
+from tidegate.language.parse import parse
+from tidegate.language.tree import Attribute, Call, Literal
+from tidegate.model import Publication, Subscription, moment
+
+PATTERNS = ("topk", "together", "absent")
+#: Combinations of one subscription and publication that are told at most.
+COMBINATIONS = 1000
+
+
+class Told(NamedTuple):
+    """A notification without its id."""
+
+    subscription: str
+    time: datetime
+    publications: tuple[str, ...]
+    score: float | None = None
+    distance: float | None = None
+
+
+class World:
+    """Subscriptions, publications and a clock, as ``tidegate.Engine`` has them."""
+
+    def __init__(self, lateness: timedelta = timedelta(0)) -> None:
+        self.lateness = lateness // timedelta(microseconds=1)
+        self.clock: int | None = None
+        self.now: int | None = None
+        self.patterns: dict[str, Pattern] = {}
+        self.plain: dict[str, tuple[Subscription, object]] = {}
+        self.late = self.unscored = self.cut = 0
+
+    def subscribe(self, subscription: Subscription) -> None:
+        where = subscription.where
+        conditions, pattern = split(parse(where) if isinstance(where, str) else Literal(where))
+        if pattern is None:
+            self.plain[subscription.id] = subscription, conditions
+            return
+        made = {"topk": TopK, "together": Together, "absent": Absent}[pattern.op]
+        self.patterns[subscription.id] = follower = made(self, subscription, conditions, pattern.args)
+        if self.clock is not None:
+            follower.begin(self.clock)
+
+    def unsubscribe(self, id: str) -> None:
+        if self.plain.pop(id, None) is None:
+            del self.patterns[id]
+
+    def publish(self, publications: list[Publication]) -> list[Told]:
+        told = [
+            Told(subscription.id, publication.time, (publication.id,))
+            for subscription, conditions in self.plain.values()
+            for publication in publications
+            if is_active(subscription, publication) and all(holds(c, publication) for c in conditions)
+        ]
+        if not publications:
+            return told
+        times = [microseconds(p.time) for p in publications]
+        seen = []
+        for publication, time in zip(publications, times, strict=True):
+            if self.clock is not None and time < self.clock:
+                self.late += 1
+            else:
+                seen.append(publication)
+        for pattern in self.patterns.values():
+            pattern.waiting.extend(seen)
+        # The first value of the clock is that of the first publication in order of time, however many come with it.
+        self._set_clock(max(times) - self.lateness, first=min(times) - self.lateness)
+        return in_order(told + self._run())
+
+    def advance(self, now: datetime) -> list[Told]:
+        at = microseconds(now)
+        if self.now is not None and at < self.now:
+            raise ValueError("the clock goes back")
+        self.now = at
+        self._set_clock(at - self.lateness, first=at - self.lateness)
+        return in_order(self._run())
+
+    def _set_clock(self, to: int, first: int) -> None:
+        if self.clock is None:
+            for pattern in self.patterns.values():
+                pattern.begin(first)
+        self.clock = to if self.clock is None else max(self.clock, to)
+
+    def _run(self) -> list[Told]:
+        """Everything up to the clock. Patterns know nothing of each other, so one after the other will do."""
+        told = []
+        for pattern in self.patterns.values():
+            told += pattern.run(self.clock)
+        return told
+
+
+def split(node) -> tuple[list, Call | None]:
+    """The conditions beside the pattern, which decide what it sees, and the pattern if there is one."""
+    if isinstance(node, Call) and node.op in PATTERNS:
+        return [], node
+    if not (isinstance(node, Call) and node.op == "and"):
+        return [node], None
+    conditions, pattern = [], None
+    for arg in node.args:
+        beside, found = split(arg)
+        conditions += beside
+        pattern = found or pattern
+    return conditions, pattern
+
+
+def is_active(subscription: Subscription, publication: Publication) -> bool:
+    first, last = subscription.active_from, subscription.active_until
+    return (first is None or publication.time >= first) and (last is None or publication.time < last)
+
+
+def in_order(told: list[Told]) -> list[Told]:
+    """By time and subscription; the sort is stable, so what one subscription told at one moment stays as raised."""
+    return sorted(told, key=lambda t: (t.time, t.subscription))
+
+
+def order(publication: Publication) -> tuple[int, str, str]:
+    return microseconds(publication.time), publication.id, publication.phase or ""
+
+
+def duration(text: str) -> int:
+    """Microseconds of an ISO duration of weeks, days, hours, minutes and seconds."""
+    match = re.fullmatch(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text)
+    assert match, text
+    weeks, days, hours, minutes, seconds = (float(part or 0) for part in match.groups())
+    return round((((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60e6 + seconds * 1e6)
+
+
+class Pattern:
+    """One subscription: what waits for it, and what it has to say.
+
+    ``begin`` hears the clock at which the subscription was made, or the first value that it takes. ``expire`` says what
+    ends at moments up to and including the one given, ``step`` what one more publication brings.
+    """
+
+    def __init__(self, world: World, subscription: Subscription, conditions: list, args: tuple) -> None:
+        self.world, self.subscription, self.conditions = world, subscription, conditions
+        #: Publications that appeared after the subscription was made, and that the clock has not passed yet.
+        self.waiting: list[Publication] = []
+        self.read(*args)
+
+    def run(self, clock: int) -> list[Told]:
+        ready, waiting = [], []
+        for publication in self.waiting:
+            # With lateness another publication of the clock's own moment may still come and belong before this one.
+            is_ready = self.world.lateness == 0 or microseconds(publication.time) < clock
+            (ready if is_ready else waiting).append(publication)
+        self.waiting = waiting
+        told = []
+        for publication in sorted(ready, key=order):
+            told += self.expire(microseconds(publication.time))
+            if is_active(self.subscription, publication) and all(holds(c, publication) for c in self.conditions):
+                told += self.step(publication)
+        told += self.expire(clock)
+        until = self.subscription.active_until
+        return [t for t in told if until is None or t.time < until]
+
+    def told(self, time: int, *rest) -> Told:
+        return Told(self.subscription.id, moment(time), *rest)
+
+    def begin(self, clock: int) -> None:
+        pass
+
+    def read(self, *args) -> None:
+        raise NotImplementedError
+
+    def expire(self, upto: int) -> list[Told]:
+        raise NotImplementedError
+
+    def step(self, publication: Publication) -> list[Told]:
+        raise NotImplementedError
+
+
+# --- topk ---------------------------------------------------------------------------------------------------------
+
+
+class Scored(NamedTuple):
+    publication: Publication
+    time: int
+    score: float | None
+    number: int
+
+
+class TopK(Pattern):
+    """The k lowest scores in a window; a publication is told once, when it first is among them."""
+
+    def read(self, k, window, score) -> None:
+        self.k, self.score = k.value, score
+        self.counted = not isinstance(window.value, str)
+        self.window = window.value if self.counted else duration(window.value)
+        self.seen: list[Scored] = []
+        self.known: set[int] = set()
+        self.moment = -math.inf
+
+    def step(self, publication) -> list[Told]:
+        found = score(self.score, publication)
+        self.world.unscored += found is None
+        time = microseconds(publication.time)
+        self.seen.append(Scored(publication, time, found, len(self.seen)))
+        return self.look(time)
+
+    def expire(self, upto) -> list[Told]:
+        if self.counted:
+            return []
+        told = []
+        # Whoever was in the window when it was last looked at may have to leave it by now.
+        for time in sorted({s.time + self.window for s in self.inside(self.moment)}):
+            if time <= upto:
+                told += self.look(time)
+        self.moment = max(self.moment, upto)
+        return told
+
+    def look(self, at: int) -> list[Told]:
+        """Those among the k best at that moment who never were before, the best first."""
+        self.moment = at
+        ranked = [s for s in self.inside(at) if s.score is not None]
+        ranked.sort(key=lambda s: s.number, reverse=True)
+        ranked.sort(key=lambda s: s.score)
+        new = [s for s in ranked[: self.k] if s.number not in self.known]
+        self.known.update(s.number for s in new)
+        return [self.told(at, (s.publication.id,), s.score) for s in new]
+
+    def inside(self, at) -> list[Scored]:
+        """What the window holds. Publications came in order of time, so the first that is too old ends the search."""
+        if self.counted:
+            return self.seen[-self.window :]
+        found = []
+        for scored in reversed(self.seen):
+            if not at - scored.time < self.window:
+                break
+            found.append(scored)
+        return found
+
+
+def score(node, publication) -> float | None:
+    """A finite number, or None where any step on the way to it has none."""
+    if isinstance(node, Literal | Attribute):
+        value = plain(node.value if isinstance(node, Literal) else publication.value(node.name))
+        return value if isinstance(value, float) else None
+    try:
+        if node.op != "distance":
+            left, right = (score(arg, publication) for arg in node.args)
+            result = None if left is None or right is None else ARITHMETIC[node.op](left, right)
+        elif isinstance(node.args[0], Attribute):
+            spot = publication.value(node.args[0].name)
+            result = metres(spot, node.args[1].coordinates) if isinstance(spot, tuple) else None
+        else:
+            result = euclidean(*([score(item, publication) for item in array.items] for array in node.args))
+    except (ZeroDivisionError, OverflowError, ValueError):
+        return None
+    return result if result is not None and math.isfinite(result) else None
+
+
+def euclidean(a: list[float | None], b: list[float | None]) -> float | None:
+    if None in a or None in b:
+        return None
+    total = 0.0
+    for x, y in zip(a, b, strict=True):
+        total += (x - y) * (x - y)
+    return math.sqrt(total)
+
+
+# --- together -----------------------------------------------------------------------------------------------------
+
+
+class Together(Pattern):
+    """For each filter a publication, all within a window of time and perhaps of metres from each other.
+
+    The bound on the search for the first combination is not here: no test comes near it.
+    """
+
+    def read(self, window, *rest) -> None:
+        self.window = duration(window.value)
+        self.every = isinstance(rest[-1], Literal) and rest[-1].value == "all"
+        rest = rest[:-1] if self.every else rest
+        self.metres = None
+        if isinstance(rest[0], Literal) and not isinstance(rest[0].value, bool):
+            self.metres, rest = rest[0].value, rest[1:]
+        self.filters = rest
+        #: In the order they were stepped. Which of them is which is a matter of their place here, not of their id.
+        self.seen: list[Publication] = []
+
+    def expire(self, upto) -> list[Told]:
+        return []
+
+    def step(self, publication) -> list[Told]:
+        self.seen.append(publication)
+        time, last = microseconds(publication.time), len(self.seen) - 1
+        recent = []
+        for place in range(last, -1, -1):
+            if not time - microseconds(self.seen[place].time) < self.window:
+                break
+            if self.metres is None or self.seen[place].location is not None:
+                recent.append(place)
+        candidates = [[place for place in recent if holds(f, self.seen[place])] for f in self.filters]
+        most = COMBINATIONS if self.every else 1
+        found = self.combinations(candidates, last, (), most + self.every)
+        self.world.cut += len(found) > most
+        return [
+            self.told(time, tuple(self.seen[place].id for place in places), None, self.extent(places))
+            for places in found[:most]
+        ]
+
+    def combinations(self, candidates, last, chosen, most) -> list[tuple[int, ...]]:
+        """The first so many ways to go on from what was chosen that contain the last publication."""
+        if len(chosen) == len(candidates):
+            return [chosen]
+        here, later = candidates[len(chosen)], candidates[len(chosen) + 1 :]
+        if last not in chosen and not any(last in some for some in later):
+            here = [last] if last in here else []
+        found = []
+        for place in here:
+            if len(found) < most and all(self.is_near(place, other) for other in chosen):
+                found += self.combinations(candidates, last, (*chosen, place), most - len(found))
+        return found
+
+    def is_near(self, a: int, b: int) -> bool:
+        return self.metres is None or self.apart(a, b) < self.metres
+
+    def apart(self, a: int, b: int) -> float:
+        return 0.0 if a == b else metres(self.seen[a].location, self.seen[b].location)
+
+    def extent(self, places) -> float | None:
+        return None if self.metres is None else max(self.apart(a, b) for a in places for b in places)
+
+
+# --- absent -------------------------------------------------------------------------------------------------------
+
+
+class Heard(NamedTuple):
+    """What ended a silence and began the next: a publication, or that the subscription was made."""
+
+    time: int
+    source: str | None
+    publications: tuple[str, ...]
+
+
+class Absent(Pattern):
+    """No publication that satisfies the filter for the length of a window, as a whole or from one source."""
+
+    def read(self, window, condition, source=None) -> None:
+        self.window, self.condition, self.by_source = duration(window.value), condition, source is not None
+        self.heard: list[Heard] = []
+        self.moment = -math.inf
+
+    def begin(self, clock) -> None:
+        first = self.subscription.active_from
+        if not self.by_source:
+            self.heard.append(Heard(clock if first is None else max(clock, microseconds(first)), None, ()))
+
+    def step(self, publication) -> list[Told]:
+        if holds(self.condition, publication):
+            source = publication.source if self.by_source else None
+            self.heard.append(Heard(microseconds(publication.time), source, (publication.id,)))
+        return []
+
+    def expire(self, upto) -> list[Told]:
+        """The silences that end after the moment of the last look: nothing of their source was heard since."""
+        ended, since = [], set()
+        for heard in reversed(self.heard):
+            end = heard.time + self.window
+            if end <= self.moment:
+                break
+            if end <= upto and heard.source not in since:
+                ended.append(self.told(end, heard.publications))
+            since.add(heard.source)
+        self.moment = max(self.moment, upto)
+        return ended[::-1]

@@ -1,0 +1,168 @@
+"""Streams, subscriptions with patterns and scripts, drawn so that they meet: times on a grid of seconds, so that ties,
+exact expiries and disorder happen, few values, and few filters, so that subscriptions share them.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+
+from hypothesis import strategies as st
+
+from tidegate.model import Publication, Subscription
+
+START = datetime(2026, 11, 15, 8, tzinfo=UTC)
+#: Some 39 m, 420 m and 6 km from the first, and in no symmetry, so that no two distances differ by rounding only.
+PLACES = [(15.97, 45.81), (15.9705, 45.81), (15.973, 45.8131), (15.92, 45.86)]
+METRES = [10, 100, 1000, 100000.5]
+HOME = "POINT(15.97 45.81)"
+
+
+def at(second: float) -> datetime:
+    return START + timedelta(seconds=second)
+
+
+# --- publications -------------------------------------------------------------------------------------------------
+
+_numbers = st.sampled_from([1, 2, 0, 3, 0.5, -1, 2, None])
+_texts = st.sampled_from(["a", "b", "a", "b", None])
+_places = st.sampled_from([*PLACES, *PLACES, None])
+#: What an attribute may hold besides what it usually does, where the types are mixed.
+_others = st.none() | st.booleans() | st.sampled_from(["a", "", 2.5, PLACES[1], [1, 2], START, 10**300, -0.0])
+_names = st.permutations([f"{letter}{digit}" for letter in "qpé" for digit in range(20)])
+
+
+@st.composite
+def publication(draw, id: str, second: int, phase: str | None = None, mixed: bool = False) -> Publication:
+    usual = {"n": _numbers, "m": _numbers, "t": _texts, "spot": _places}
+    attributes = {}
+    for name, values in usual.items():
+        is_other = mixed and draw(st.integers(0, 2)) == 0
+        attributes[name] = draw(_others if is_other else values)
+    return Publication(id, draw(st.sampled_from("xyz")), at(second), attributes, phase=phase, location=draw(_places))
+
+
+@st.composite
+def streams(draw, least: int = 4, most: int = 24, disorder: int = 3, mixed: bool = False) -> list[Publication]:
+    """In order of appearance: the time drifts ahead, and each publication lags it by ``disorder`` seconds at most.
+
+    Ids have nothing to do with the order; now and then one has two phases.
+    """
+    names = draw(_names)
+    found, second = [], disorder
+    for i in range(draw(st.integers(least, most))):
+        second += draw(st.sampled_from([0, 0, 1, 1, 2, 4]))
+        phase = draw(st.sampled_from([None, None, None, "START"]))
+        found.append(draw(publication(names[i], second - draw(st.integers(0, disorder)), phase, mixed)))
+        if phase is not None:
+            found.append(draw(publication(names[i], second - draw(st.integers(0, disorder)), "END", mixed)))
+    return found
+
+
+def in_order(stream: list[Publication]) -> list[Publication]:
+    return sorted(stream, key=lambda p: (p.time, p.id, p.phase or ""))
+
+
+def pieces(stream: list, cuts: list[int]) -> list[list]:
+    """The stream cut at these places; every piece has something in it."""
+    ends = sorted({0, len(stream), *(cut % (len(stream) + 1) for cut in cuts)})
+    return [stream[a:b] for a, b in pairwise(ends)]
+
+
+cuts = st.lists(st.integers(0, 40), max_size=8)
+
+# --- subscriptions ------------------------------------------------------------------------------------------------
+
+FILTERS = ["TRUE", "n > 1", "n <= 2", "t = 'a'", "t = 'b'", "m = 1 OR m = 2", "source = 'x'", "n IS NULL", "NOT n > 1"]
+SCORES = [
+    *("n", "-n", "m - n", "n * m + 1", "n / m", "n % 2", "n div m", "n ^ 2", "m ^ (-1)", "10 - (n + m) / 4"),
+    *("distance((n, m), (1, 2))", "distance((m, n, n), (0.5, -1, 2)) * 2 - n"),
+    *(f"distance(location, {HOME})", f"-distance(spot, {HOME})", f"n + distance(location, {HOME}) / 1000"),
+]
+filters = st.sampled_from(FILTERS)
+durations = st.sampled_from(["PT1S", "PT2S", "PT2.5S", "PT3S", "PT5S", "PT0M6S", "PT12S"])
+_guards = st.sampled_from(["", "", "", "n > 0 AND ", "t = 'a' AND ", "TRUE AND (m >= 0 AND source <> 'z') AND "])
+
+
+@st.composite
+def topk(draw) -> str:
+    window = draw(durations.map("'{}'".format) | st.integers(1, 5).map(str))
+    return f"topk({draw(st.integers(1, 3))}, {window}, {draw(st.sampled_from(SCORES))})"
+
+
+@st.composite
+def together(draw) -> str:
+    parts = [f"'{draw(durations)}'"]
+    if draw(st.booleans()):
+        parts.append(str(draw(st.sampled_from(METRES))))
+    parts += draw(st.lists(filters, min_size=2, max_size=3))
+    if draw(st.booleans()):
+        parts.append("'all'")
+    return f"together({', '.join(parts)})"
+
+
+@st.composite
+def absent(draw) -> str:
+    return f"absent('{draw(durations)}', {draw(filters)}{draw(st.sampled_from(['', ', source']))})"
+
+
+@st.composite
+def patterns(draw) -> str:
+    """A pattern, perhaps with conditions before or after it."""
+    guard, pattern = draw(_guards), draw(topk() | topk() | together() | absent())
+    return f"{guard}{pattern}{draw(st.sampled_from(['', '', ' AND m < 3']))}"
+
+
+@st.composite
+def subscriptions(draw, least: int = 1, most: int = 6, plain: bool = True, active: bool = True) -> list[Subscription]:
+    """Ids say nothing of the order in which they come."""
+    names = draw(st.permutations(["s1", "S2", "a3", "é4", "b5", "z6", "c7", "t8"]))
+    found = []
+    for name in names[: draw(st.integers(least, most))]:
+        where = draw(patterns() | patterns() | patterns() | filters if plain else patterns())
+        first = draw(st.none() | st.none() | st.integers(0, 12)) if active else None
+        length = draw(st.none() | st.none() | st.integers(1, 15)) if active else None
+        last = None if length is None else (first or 0) + length
+        bounds = (None if second is None else at(second) for second in (first, last))
+        found.append(Subscription(name, "ann", where, *bounds))
+    return found
+
+
+# --- scripts ------------------------------------------------------------------------------------------------------
+
+
+class Action(NamedTuple):
+    """``publish`` a batch, ``advance`` to a time, ``subscribe`` a subscription or ``unsubscribe`` an id."""
+
+    what: str
+    operand: object
+
+
+@st.composite
+def scripts(draw, disorder: int = 4, mixed: bool = False, plain: bool = True) -> list[Action]:
+    """What happens to an engine, one thing after the other; every script ends long after its last publication."""
+    stream = draw(streams(disorder=disorder, mixed=mixed))
+    coming = draw(subscriptions(least=2, most=8, plain=plain))
+    script, alive = [], []
+    newest = START
+    first = draw(st.integers(1, len(coming)))
+    script += [Action("subscribe", subscription) for subscription in coming[:first]]
+    alive += coming[:first]
+    coming = coming[first:]
+    for batch in pieces(stream, draw(cuts)):
+        what = draw(st.sampled_from(["", "", "advance", "subscribe", "subscribe", "unsubscribe"]))
+        if what == "advance":
+            newest += timedelta(seconds=draw(st.sampled_from([0, 1, 2, 6])))
+            script.append(Action("advance", newest))
+        elif what == "subscribe" and coming:
+            alive.append(coming.pop())
+            script.append(Action("subscribe", alive[-1]))
+        elif what == "unsubscribe" and alive:
+            gone = alive.pop(draw(st.integers(0, len(alive) - 1)))
+            script.append(Action("unsubscribe", gone.id))
+            if draw(st.booleans()):
+                coming.append(gone)
+        script.append(Action("publish", batch))
+        newest = max(newest, *(p.time for p in batch))
+    return [*script, Action("advance", newest + timedelta(seconds=2)), Action("advance", newest + timedelta(minutes=2))]

@@ -1,0 +1,236 @@
+"""Patterns and their filters: each filter is in an index once, however many patterns have it.
+
+What select finds for them is which filters a publication passed; what the patterns make of that is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.errors import SnapshotError
+from tidegate.index.batch import Batch, text_buffers
+from tidegate.index.catalogue import Catalogue
+from tidegate.index.index import Index, Matches
+from tidegate.index.segment import Segment
+from tidegate.index.snapshot import assembled, read, read_arrow, write, write_arrow
+from tidegate.kernels.gather import text_hashes
+from tidegate.kernels.memory import rows_of
+from tidegate.model import Subscription
+from tidegate.patterns import FAMILIES, Pattern, Standing
+from tidegate.patterns._pattern import NEVER
+from tidegate.predicates.column import Column
+
+__all__ = ["Passed", "Patterns", "passed", "read_patterns"]
+
+SCHEMA = pa.schema(
+    [
+        ("subscription", pa.int64()),
+        ("family", pa.string()),
+        ("form", pa.string()),
+        ("numbers", pa.list_(pa.float64())),
+        ("filters", pa.list_(pa.int32())),
+        ("begins", pa.int64()),
+        ("ends", pa.int64()),
+    ]
+)
+
+
+class Passed(NamedTuple):
+    """Publications that passed some filter: all that patterns may want to know of them."""
+
+    rows: NDArray[np.int64]
+    """Which of the batch they are."""
+    time: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    letters: NDArray[np.uint8]
+    """Their ids."""
+    phase: NDArray[np.uint8]
+    hash: NDArray[np.uint64]
+    source: NDArray[np.uint64]
+    values: NDArray[np.float64]
+    start: NDArray[np.int64]
+    hits: NDArray[np.int32]
+    """The filters that i passed are ``hits[start[i]:start[i + 1]]``."""
+
+
+class Patterns:
+    """The patterns of subscriptions, by number, and the index of their filters."""
+
+    def __init__(self, index: Index | None = None, filters: Catalogue | None = None, table: pa.Table | None = None):
+        self.index = index or Index()
+        self._filters = filters or Catalogue()
+        self._rows: dict[int, tuple[Any, ...]] = {}
+        self._users: dict[int, int] = {}
+        if table is not None:
+            for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                self._rows[row[0]] = row[1:]
+                for f in row[3 + 1]:
+                    self._users[f] = self._users.get(f, 0) + 1
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._rows
+
+    @property
+    def filters_given(self) -> int:
+        """One more than the largest number of a filter."""
+        return self._filters.numbers_given
+
+    # --- changing ---------------------------------------------------------------------------------------------------
+
+    def add(self, number: int, pattern: Pattern) -> list[int]:
+        """Take the pattern of a subscription; the numbers of its filters. Nothing changes if it is refused."""
+        names = [inner.key.hex() for inner in pattern.filters]
+        fresh: list[tuple[str, int]] = []
+        try:
+            for name, inner in zip(names, pattern.filters, strict=True):
+                if name not in self._filters.numbers:
+                    fresh.append((name, self._filters.add(Subscription(name, "pattern", True))))
+                    self.index.add(fresh[-1][1], inner.filter)
+        except BaseException:
+            for name, filter in fresh:
+                self._filters.remove(name)
+                if filter < fresh[-1][1]:
+                    self.index.remove(filter)
+            raise
+        filters = [self._filters.numbers[name] for name in names]
+        for f in filters:
+            self._users[f] = self._users.get(f, 0) + 1
+        self._rows[number] = (
+            pattern.family, pattern.form, list(pattern.numbers), filters, pattern.begins, pattern.ends,
+        )  # fmt: skip
+        self.__dict__.pop("columns", None)
+        return filters
+
+    def remove(self, number: int) -> None:
+        """Let go of a pattern, and of the filters that nobody else has."""
+        for f in self._rows.pop(number)[3]:
+            self._users[f] -= 1
+            if not self._users[f]:
+                del self._users[f]
+                self.index.remove(f)
+                self._filters.remove(self._filters.subscription(f).id)
+        self.__dict__.pop("columns", None)
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    def key(self, filter: int) -> bytes:
+        """The key of a filter."""
+        return bytes.fromhex(self._filters.subscription(filter).id)
+
+    @cached_property
+    def keys(self) -> NDArray[np.uint8]:
+        """The keys of all filters; of a snapshot, which does not change any more."""
+        names = self._filters.texts("id", np.arange(self.filters_given, dtype=np.int32))
+        letters = b"".join(name.encode() for name in names.to_pylist())
+        return np.frombuffer(bytes.fromhex(letters.decode()), np.uint8).reshape(-1, 16)
+
+    def standing(
+        self, since: Callable[[int], int], until: Callable[[int], int] | None = None, numbers: Iterable[int] | None = None
+    ) -> Iterator[Standing]:
+        """Subscriptions as shards take them: ``since`` and ``until`` give the versions of a number."""
+        for number in self._rows if numbers is None else numbers:
+            family, form, given, filters, begins, ends = self._rows[number]
+            yield Standing(
+                number, since(number), until(number) if until else NEVER,
+                family, form, given, [self.key(f) for f in filters], begins, ends,
+            )  # fmt: skip
+
+    def filters_of(self, number: int) -> list[int]:
+        """The filters of a subscription's pattern."""
+        return list(self._rows[number][3])
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """The numbers of publications that some pattern looks at."""
+        forms = {(row[0], row[1]) for row in self._rows.values()}
+        return list(dict.fromkeys(column for family, form in sorted(forms) for column in FAMILIES[family].columns(form)))
+
+    @property
+    def names(self) -> set[str]:
+        """The attributes that some filter or pattern asks about."""
+        filtered = {column for segment in self.index.segments for column in segment.clauses.columns}
+        return {name for column in (*filtered, *self.columns) for name in column.attributes}
+
+    # --- keeping ----------------------------------------------------------------------------------------------------
+
+    def save(self, directory: Path, place: NDArray[np.int64]) -> None:
+        """Write everything to a directory that is made; ``place`` gives subscriptions their new numbers, −1 to none."""
+        directory.mkdir()
+        rows = {number: row for number, row in self._rows.items() if place[number] >= 0}
+        numbers = np.array(sorted({f for row in rows.values() for f in row[3]}), np.int64)
+        at = np.full(self.filters_given, -1, np.int64)
+        at[numbers] = np.arange(len(numbers))
+        for f in self._users.keys() - set(numbers.tolist()):
+            self.index.remove(f)
+        write(self.index, self._filters, directory, numbers)
+        fields = [
+            (int(place[number]), family, form, given, at[filters].tolist(), begins, ends)
+            for number, (family, form, given, filters, begins, ends) in rows.items()
+        ]
+        columns = [pa.array([row[i] for row in fields], field.type) for i, field in enumerate(SCHEMA)]
+        write_arrow(directory / "patterns.arrow", pa.table(columns, SCHEMA))
+
+    @staticmethod
+    def assembled(parts: Sequence[tuple[int, tuple[Segment, pa.Table, pa.Table] | None]]) -> Patterns:
+        """The patterns of several snapshots together; each comes with how many subscriptions it has."""
+        tables, count, filters = [], 0, 0
+        there = [part for _, part in parts if part is not None]
+        for size, part in parts:
+            if part is not None:
+                _, names, table = part
+                tables.append(_shifted(table, count, filters) if count or filters else table)
+                filters += names.num_rows
+            count += size
+        if not there:
+            return Patterns()
+        index, catalogue = assembled([(segment, names) for segment, names, _ in there])
+        return Patterns(index, catalogue, pa.concat_tables(tables))
+
+
+def _shifted(table: pa.Table, count: int, filters: int) -> pa.Table:
+    lists = table.column("filters").combine_chunks()
+    moved = pa.ListArray.from_arrays(lists.offsets, pa.compute.add(lists.values, pa.scalar(filters, pa.int32())))
+    subscription = pa.compute.add(table.column("subscription"), count)
+    return table.set_column(0, SCHEMA.field(0), subscription).set_column(4, SCHEMA.field(4), moved)
+
+
+def read_patterns(directory: Path) -> tuple[Segment, pa.Table, pa.Table] | None:
+    """The patterns of a snapshot: filters as a segment and their names, and the table; None where there are none."""
+    inner = directory / "patterns"
+    if not inner.exists():
+        return None
+    segment, names = read(inner)
+    try:
+        table = read_arrow(inner / "patterns.arrow")
+    except (OSError, pa.ArrowException) as error:
+        raise SnapshotError("the patterns of a snapshot", f"{error}", str(inner)) from None
+    return segment, names, table
+
+
+def passed(batch: Batch, matches: Matches, columns: Sequence[Column], rows: NDArray[np.int64] | None = None) -> Passed:
+    """The publications that passed some filter, with the values of these columns."""
+    if rows is None:
+        rows = np.flatnonzero(np.diff(matches.start))
+    start, hits = rows_of(matches.start, matches.owners, rows)
+    ids = batch.ids().take(pa.array(rows)).cast(pa.large_string())
+    offsets, letters, _ = text_buffers(ids)
+    values = np.full((len(rows), len(columns)), np.nan)
+    for i, column in enumerate(columns):
+        points = batch.points(column)
+        if points is not None:
+            values[:, i] = points[rows]
+    keys, sources = (texts.take(pa.array(rows)) for texts in (batch.keys(), batch.sources()))
+    return Passed(
+        rows, batch.times()[rows], offsets - offsets[0], letters[offsets[0] : offsets[-1]], batch.phases()[rows],
+        text_hashes(*text_buffers(keys)[:2]), text_hashes(*text_buffers(sources)[:2]), values, start, hits,
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""Silences: for how long nothing has passed a filter, for a subscription or for each source of it.
+
+A *watch* is a subscription, or a subscription and a source; it knows when it last heard and whether its silence has
+been told. Watches by source are found through an open hash table of their numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tidegate.kernels.encode import mixed
+
+__all__ = ["advance_absent", "place_watches", "step_absent"]
+
+_jit = njit(cache=True, nogil=True)
+
+
+@_jit
+def _spot(table: Any, slot: int, one: Any, two: Any, watch_slot: Any, watch_source: Any) -> int:
+    """Where a watch is in the table, or where it would be."""
+    mask = np.uint64(len(table) - 1)
+    i = mixed(one ^ mixed(np.uint64(slot))) & mask
+    while True:
+        w = table[i]
+        if w < 0 or (watch_slot[w] == slot and watch_source[w, 0] == one and watch_source[w, 1] == two):
+            return int(i)
+        i = (i + np.uint64(1)) & mask
+
+
+@_jit
+def place_watches(table: NDArray[np.int64], watch_slot: NDArray[np.int64], watch_source: NDArray[np.uint64]) -> None:
+    """Fill an empty table (all −1, a power of two, less than half full) with all watches."""
+    for w in range(len(watch_slot)):
+        table[_spot(table, watch_slot[w], watch_source[w, 0], watch_source[w, 1], watch_slot, watch_source)] = w
+
+
+@_jit
+def step_absent(
+    first_item: int, start: NDArray[np.int64], hits: NDArray[np.int32],
+    time: NDArray[np.int64], version: NDArray[np.int64], source: NDArray[np.uint64],
+    of_filter: NDArray[np.int64], member: NDArray[np.int64],
+    window: NDArray[np.int64], by_source: NDArray[np.uint8],
+    since: NDArray[np.int64], until: NDArray[np.int64], end: NDArray[np.int64],
+    table: NDArray[np.int64], watches: int,
+    watch_slot: NDArray[np.int64], watch_source: NDArray[np.uint64], heard: NDArray[np.int64],
+    watch_item: NDArray[np.int64], told: NDArray[np.uint8],
+    begin: int, begin_hit: int, begin_member: int,
+) -> Any:
+    """Let watches hear a batch; what is told by it, and where to go on when there was no room for another watch.
+
+    Gives slots, moments and publications of silences that ended, the number of watches, and a place in the batch:
+    publication, hit and member; the length of the batch when it is done.
+    """
+    slots, moments, items = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
+    n = 0
+    for p in range(begin, len(start) - 1):
+        item = first_item + p
+        for i in range(max(start[p], begin_hit), start[p + 1]):
+            f = hits[i]
+            for m in range(max(of_filter[f], begin_member), of_filter[f + 1]):
+                s = member[m]
+                if not since[s] <= version[item] < until[s]:
+                    continue
+                one, two = (source[item, 0], source[item, 1]) if by_source[s] else (np.uint64(0), np.uint64(0))
+                spot = _spot(table, s, one, two, watch_slot, watch_source)
+                w = table[spot]
+                if w < 0:
+                    if watches == len(watch_slot) or 2 * watches >= len(table):
+                        return slots[:n], moments[:n], items[:n], watches, p, i, m
+                    w = table[spot] = watches
+                    watches += 1
+                    watch_slot[w], watch_source[w, 0], watch_source[w, 1] = s, one, two
+                elif not told[w] and heard[w] + window[s] <= time[item] and heard[w] + window[s] <= end[s]:
+                    if n == len(slots):
+                        slots, moments, items = (
+                            np.concatenate((slots, slots)), np.concatenate((moments, moments)),
+                            np.concatenate((items, items)),
+                        )  # fmt: skip
+                    slots[n], moments[n], items[n] = s, heard[w] + window[s], watch_item[w]
+                    n += 1
+                heard[w], watch_item[w], told[w] = time[item], item, 0
+            begin_member = 0
+        begin_hit = 0
+    return slots[:n], moments[:n], items[:n], watches, len(start) - 1, 0, 0
+
+
+@_jit
+def advance_absent(
+    clock: int, watches: int,
+    window: NDArray[np.int64], end: NDArray[np.int64],
+    watch_slot: NDArray[np.int64], heard: NDArray[np.int64], watch_item: NDArray[np.int64], told: NDArray[np.uint8],
+) -> Any:
+    """The clock alone: slots, moments and last publications of the silences that are long enough by now."""
+    n = 0
+    for w in range(watches):
+        s = watch_slot[w]
+        if not told[w] and heard[w] + window[s] <= min(clock, end[s]):
+            n += 1
+    slots, moments, items = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    n = 0
+    for w in range(watches):
+        s = watch_slot[w]
+        if not told[w] and heard[w] + window[s] <= min(clock, end[s]):
+            slots[n], moments[n], items[n] = s, heard[w] + window[s], watch_item[w]
+            told[w] = 1
+            n += 1
+    return slots, moments, items

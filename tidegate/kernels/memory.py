@@ -1,0 +1,199 @@
+"""The shared memory of patterns: which publications passed which filters lately, as one chain of pairs per filter.
+
+Publications lie in the order in which patterns saw them; a pair is a publication and a filter, and knows the pair
+before it of the same filter. Knows nothing of what is done with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tidegate.kernels.encode import mixed
+
+__all__ = ["chain", "compact_pairs", "digests", "order_ties", "own_numbers", "rows_of", "texts_of", "transpose"]
+
+_jit = njit(cache=True, nogil=True)
+
+
+@_jit
+def _is_before(offsets: Any, letters: Any, phase: Any, a: int, b: int) -> bool:
+    """Whether one id comes before another, byte by byte; the phase decides, and then the place, if they are the same."""
+    i, j = offsets[a], offsets[b]
+    while i < offsets[a + 1] and j < offsets[b + 1]:
+        if letters[i] != letters[j]:
+            return bool(letters[i] < letters[j])
+        i += 1
+        j += 1
+    if offsets[a + 1] - i != offsets[b + 1] - j:
+        return bool(i == offsets[a + 1])
+    if phase[a] != phase[b]:
+        return bool(phase[a] < phase[b])
+    return bool(a < b)
+
+
+@_jit
+def order_ties(
+    order: NDArray[np.int64],
+    time: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    letters: NDArray[np.uint8],
+    phase: NDArray[np.uint8],
+) -> None:
+    """Put publications of the same time in the order of their ids and phases; ``order`` is sorted by time already."""
+    spare = np.empty_like(order)
+    begin = 0
+    while begin < len(order):
+        end = begin + 1
+        while end < len(order) and time[order[end]] == time[order[begin]]:
+            end += 1
+        size = 1
+        while size < end - begin:  # merge sort: a million publications of one instant must not take forever
+            for low in range(begin, end, 2 * size):
+                middle, high = min(low + size, end), min(low + 2 * size, end)
+                i, j, out = low, middle, low
+                while i < middle or j < high:
+                    if j >= high or (i < middle and not _is_before(offsets, letters, phase, order[j], order[i])):
+                        spare[out] = order[i]
+                        i += 1
+                    else:
+                        spare[out] = order[j]
+                        j += 1
+                    out += 1
+            order[begin:end] = spare[begin:end]
+            size *= 2
+        begin = end
+
+
+@_jit
+def own_numbers(
+    start: NDArray[np.int64], hits: NDArray[np.int32], number: NDArray[np.int32], stamps: NDArray[np.int64]
+) -> Any:
+    """Filters renumbered, those numbered −1 left out and each once per publication; ``stamps`` is one per number."""
+    fresh_start = np.zeros(len(start), np.int64)
+    fresh = np.empty(len(hits), np.int32)
+    stamps[:] = -1
+    n = 0
+    for p in range(len(start) - 1):
+        for i in range(start[p], start[p + 1]):
+            f = number[hits[i]]
+            if f >= 0 and stamps[f] != p:
+                stamps[f] = p
+                fresh[n] = f
+                n += 1
+        fresh_start[p + 1] = n
+    return fresh_start, fresh[:n]
+
+
+@_jit
+def rows_of(start: NDArray[np.int64], hits: NDArray[np.int32], rows: NDArray[np.int64]) -> Any:
+    """The hits of some publications, in that order."""
+    picked_start = np.zeros(len(rows) + 1, np.int64)
+    for i in range(len(rows)):
+        picked_start[i + 1] = picked_start[i] + start[rows[i] + 1] - start[rows[i]]
+    picked = np.empty(picked_start[-1], np.int32)
+    for i in range(len(rows)):
+        picked[picked_start[i] : picked_start[i + 1]] = hits[start[rows[i]] : start[rows[i] + 1]]
+    return picked_start, picked
+
+
+@_jit
+def chain(
+    start: NDArray[np.int64],
+    hits: NDArray[np.int32],
+    first_item: int,
+    first_pair: int,
+    head: NDArray[np.int64],
+    count: NDArray[np.int64],
+    pair_item: NDArray[np.int64],
+    pair_before: NDArray[np.int64],
+    pair_number: NDArray[np.int64],
+    pair_filter: NDArray[np.int32],
+) -> None:
+    """Append the pairs of a batch, each linked to the one before it of its filter and numbered within it."""
+    pair = first_pair
+    for p in range(len(start) - 1):
+        for i in range(start[p], start[p + 1]):
+            f = hits[i]
+            pair_item[pair] = first_item + p
+            pair_filter[pair] = f
+            pair_before[pair] = head[f]
+            pair_number[pair] = count[f]
+            count[f] += 1
+            head[f] = pair
+            pair += 1
+
+
+@_jit
+def transpose(hits: NDArray[np.int32], filters: int, first_pair: int) -> Any:
+    """The pairs of a batch by filter, in order: those of f are ``by_filter[start[f]:start[f + 1]]``."""
+    start = np.zeros(filters + 1, np.int64)
+    for i in range(len(hits)):
+        start[hits[i] + 1] += 1
+    for f in range(filters):
+        start[f + 1] += start[f]
+    at = start[:-1].copy()
+    by_filter = np.empty(len(hits), np.int64)
+    for i in range(len(hits)):
+        by_filter[at[hits[i]]] = first_pair + i
+        at[hits[i]] += 1
+    return start, by_filter
+
+
+@_jit
+def compact_pairs(
+    clock: int,
+    pairs: int,
+    time: NDArray[np.int64],
+    reach: NDArray[np.int64],
+    depth: NDArray[np.int64],
+    head: NDArray[np.int64],
+    count: NDArray[np.int64],
+    pair_item: NDArray[np.int64],
+    pair_before: NDArray[np.int64],
+    pair_number: NDArray[np.int64],
+    pair_filter: NDArray[np.int32],
+    wanted: NDArray[np.uint8],
+) -> int:
+    """Drop the pairs that no window reaches, in place; how many are left. Marks the publications that are wanted."""
+    head[:] = -1
+    kept = 0
+    for pair in range(pairs):
+        f, p = pair_filter[pair], pair_item[pair]
+        if clock - time[p] < reach[f] or pair_number[pair] >= count[f] - depth[f]:
+            pair_item[kept], pair_filter[kept], pair_number[kept] = p, f, pair_number[pair]
+            pair_before[kept] = head[f]
+            head[f] = kept
+            wanted[p] = 1
+            kept += 1
+    return kept
+
+
+@_jit
+def texts_of(rows: NDArray[np.int64], offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> Any:
+    """The texts of some rows, as offsets and bytes; a row of −1 is an empty one."""
+    result = np.zeros(len(rows) + 1, np.int64)
+    for i in range(len(rows)):
+        size = offsets[rows[i] + 1] - offsets[rows[i]] if rows[i] >= 0 else 0
+        result[i + 1] = result[i] + size
+    written = np.empty(result[-1], np.uint8)
+    for i in range(len(rows)):
+        if rows[i] >= 0:
+            written[result[i] : result[i + 1]] = letters[offsets[rows[i]] : offsets[rows[i] + 1]]
+    return result, written
+
+
+@_jit
+def digests(start: NDArray[np.int64], items: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """128 bits per list of publications, from the hashes of each in order."""
+    result = np.empty((len(start) - 1, 2), np.uint64)
+    for i in range(len(result)):
+        for half in range(2):
+            word = np.uint64(start[i + 1] - start[i])
+            for j in range(start[i], start[i + 1]):
+                word = mixed(word + mixed(hashes[items[j], half]))
+            result[i, half] = word
+    return result

@@ -1,0 +1,19 @@
+"""Conditions over several publications and over time, one file per family. Importing the package registers them all."""
+
+from tidegate.patterns import absent, together, topk
+from tidegate.patterns._pattern import FAMILIES, Inner, Pattern
+from tidegate.patterns.combine import Combine, Raised, Standing
+from tidegate.patterns.compile import compile_where
+
+__all__ = [
+    "FAMILIES",
+    "Combine",
+    "Inner",
+    "Pattern",
+    "Raised",
+    "Standing",
+    "absent",
+    "compile_where",
+    "together",
+    "topk",
+]

@@ -1,0 +1,165 @@
+"""``absent(window, f[, source])``: nothing has passed a filter for so long; told once per silence, by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tidegate.kernels.absent import advance_absent, place_watches, step_absent
+from tidegate.language.limits import Limits
+from tidegate.language.render import to_text
+from tidegate.language.tree import Attribute, Call
+from tidegate.patterns._pattern import Admission, Family, Parts, Told, family
+from tidegate.patterns.arrays import Arrays
+from tidegate.patterns.memory import Memory, Step
+from tidegate.patterns.windows import span
+from tidegate.predicates.family import Mismatch
+
+__all__ = ["Absent"]
+
+
+@family
+class Absent(Family):
+    """All ``absent`` subscriptions of a shard, and their watches: one each, or one for each source they have heard."""
+
+    name = "absent"
+    arity = (2, 3)
+    example = "absent('PT10M', temperature IS NOT NULL, source)"
+
+    def __init__(self, arrays: Arrays, memory: Memory) -> None:
+        super().__init__(arrays, memory)
+        self._window, self._filter, self._begin = (
+            arrays.get(f"absent-{name}", np.int64) for name in ("window", "filter", "begin")
+        )
+        self._by_source, self._asleep = (arrays.get(f"absent-{name}", np.uint8) for name in ("by_source", "asleep"))
+        self._of_filter, self._member = (arrays.get(f"absent-{name}", np.int64) for name in ("of_filter", "member"))
+        self._watch_slot, self._heard, self._item = (
+            arrays.get(f"absent-{name}", np.int64) for name in ("watch", "heard", "item")
+        )
+        self._source, self._told = arrays.get("absent-source", np.uint64, 2), arrays.get("absent-told", np.uint8)
+        self._table = arrays.get("absent-table", np.int64)
+
+    # --- language ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def compile(cls, call: Call, limits: Limits) -> Parts:
+        window, condition, *by = call.args
+        width = span(window, "absent", limits)
+        if by and not (isinstance(by[0], Attribute) and by[0].name == "source"):
+            raise Mismatch("source, or nothing, as third argument of absent", to_text(by[0]), by[0])
+        return Parts(orjson.dumps({"by_source": bool(by)}).decode(), (width,), (condition,))
+
+    @classmethod
+    def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
+        return 0, 0  # the watches know all there is to know
+
+    # --- subscriptions ----------------------------------------------------------------------------------------------
+
+    def add(self, admissions: Sequence[Admission]) -> None:
+        slots = self._enter(admissions)
+        by_source = [orjson.loads(a.form)["by_source"] for a in admissions]
+        self._by_source.extend(np.array(by_source, np.uint8))
+        self._window.extend(np.array([int(a.numbers[0]) for a in admissions], np.int64))
+        self._filter.extend(np.array([a.filters[0] for a in admissions], np.int64))
+        self._begin.extend(np.array([a.begins for a in admissions], np.int64))
+        self._asleep.extend(np.array([a.clock is None for a in admissions], np.uint8))
+        awake = [
+            (slot, max(a.clock, a.begins))
+            for slot, a, by in zip(slots, admissions, by_source, strict=True)
+            if a.clock is not None and not by
+        ]
+        self._watch([slot for slot, _ in awake], [heard for _, heard in awake])
+        self._arrange()
+
+    def wake(self, clock: int) -> None:
+        """Silence counts from the first moment there is."""
+        slots = np.flatnonzero((self._asleep.used == 1) & (self._by_source.used == 0))
+        self._asleep.used[:] = 0
+        self._watch(slots.tolist(), np.maximum(self._begin.used[slots], clock).tolist())
+        self._place(0)
+
+    def _watch(self, slots: Sequence[int], heard: Sequence[int]) -> None:
+        """Watches that are not of one source."""
+        n = len(slots)
+        self._watch_slot.extend(np.array(slots, np.int64))
+        self._heard.extend(np.array(heard, np.int64))
+        self._item.extend(np.full(n, -1))
+        self._source.extend(np.zeros((n, 2), np.uint64))
+        self._told.extend(np.zeros(n, np.uint8))
+
+    def remove(self, slots: NDArray[np.int64]) -> None:
+        kept = np.ones(self.owner.length, np.bool_)
+        kept[slots] = False
+        self._keep(kept[self._watch_slot.used])
+        self._watch_slot.replace((np.cumsum(kept) - 1)[self._watch_slot.used])
+        for array in (self._window, self._filter, self._begin, self._by_source, self._asleep):
+            array.replace(array.used[kept])
+        self._leave(kept)
+        self._arrange()
+
+    def _keep(self, kept: NDArray[np.bool_]) -> None:
+        for array in (self._watch_slot, self._heard, self._item, self._source, self._told):
+            array.replace(array.used[kept])
+
+    def _arrange(self) -> None:
+        """Who has which filter, and where the watches are in the table."""
+        filters = self._filter.used
+        self._member.replace(np.argsort(filters, kind="stable"))
+        counts = np.bincount(filters, minlength=1)
+        self._of_filter.replace(np.concatenate(([0], np.cumsum(counts))).astype(np.int64))
+        self._place(0)
+
+    def _place(self, more: int) -> None:
+        """Make room for so many more watches, and find each its spot."""
+        for array in (self._watch_slot, self._heard, self._item, self._source, self._told):
+            array.reserve(more)
+        size = 1 << (4 * (self._watch_slot.length + more) + 16).bit_length()
+        self._table.replace(np.full(size, -1))
+        place_watches(self._table.used, self._watch_slot.used, self._source.used)
+
+    # --- publications -----------------------------------------------------------------------------------------------
+
+    def step(self, step: Step) -> Told:
+        memory = self.memory
+        of_filter = np.full(memory.key.length + 1, self._of_filter.used[-1])
+        of_filter[: self._of_filter.length] = self._of_filter.used
+        told, at = [], (0, 0, 0)
+        while at[0] < len(step.start) - 1:
+            slot, moment, item, watches, *place = step_absent(
+                step.first_item, step.start, step.hits, memory.time.data, memory.version.data, memory.source.data,
+                of_filter, self._member.used, self._window.used, self._by_source.used,
+                self.since.used, self.until.used, self.end.used,
+                self._table.used, self._watch_slot.length,
+                self._watch_slot.data, self._source.data, self._heard.data, self._item.data, self._told.data, *at,
+            )  # fmt: skip
+            told.append((slot, moment, item))
+            for array in (self._watch_slot, self._heard, self._item, self._source, self._told):
+                array.length = int(watches)
+            at = (int(place[0]), int(place[1]), int(place[2]))
+            if at[0] < len(step.start) - 1:
+                self._place(max(1024, self._watch_slot.length))
+        slots, moments, items = (np.concatenate(parts) for parts in zip(*told, strict=True)) if told else [_NONE] * 3
+        return Told.single(slots, moments, items, None)
+
+    def advance(self, clock: int) -> Told | None:
+        slot, moment, item = advance_absent(
+            clock, self._watch_slot.length, self._window.used, self.end.used,
+            self._watch_slot.data, self._heard.data, self._item.data, self._told.data,
+        )  # fmt: skip
+        if not len(slot):
+            return None
+        result = Told.single(slot, moment, item, None)
+        done = (self._told.used == 1) & (self._by_source.used[self._watch_slot.used] == 1)
+        if 2 * np.count_nonzero(done) > self._told.length:  # a source that is heard again gets a new watch
+            self._keep(~done)
+            self._place(0)
+        return result
+
+    def items(self) -> list[NDArray[np.int64]]:
+        return [self._item.used]
+
+
+_NONE = np.empty(0, np.int64)

@@ -1,0 +1,149 @@
+"""The state of patterns as named flat arrays that grow: on the heap, or in files that any process of a machine maps.
+
+All that a pattern remembers is here, so a snapshot is a copy of arrays, and a worker that takes over from another
+maps what that one left. Knows nothing of what the arrays mean.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+__all__ = ["Arrays", "Growing"]
+
+_FACTS = "facts.json"
+
+
+class Growing:
+    """An array with room at its end. ``data`` is all of it, ``length`` how many rows are in use."""
+
+    __slots__ = ("_path", "data", "length")
+
+    def __init__(self, data: NDArray[Any], length: int, path: Path | None) -> None:
+        self.data, self.length, self._path = data, length, path
+
+    @property
+    def used(self) -> NDArray[Any]:
+        """The rows that are in use."""
+        return self.data[: self.length]
+
+    def reserve(self, more: int) -> NDArray[Any]:
+        """See to it that so many rows more fit; all of the array."""
+        wanted = self.length + more
+        if wanted > len(self.data):
+            rows = max(wanted, 2 * len(self.data), 16)
+            shape = (rows, *self.data.shape[1:])
+            if self._path is None:
+                larger = np.zeros(shape, self.data.dtype)
+                larger[: self.length] = self.used
+                self.data = larger
+            else:
+                self.data = _mapped(self._path, self.data.dtype, shape)
+        return self.data
+
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Append rows."""
+        self.reserve(len(rows))[self.length : self.length + len(rows)] = rows
+        self.length += len(rows)
+
+    def replace(self, rows: NDArray[Any]) -> None:
+        """Hold these rows and no others; they may be of another width."""
+        if rows.shape[1:] != self.data.shape[1:]:
+            self.data = (
+                np.zeros((0, *rows.shape[1:]), self.data.dtype)
+                if self._path is None
+                else _mapped(self._path, self.data.dtype, (0, *rows.shape[1:]))
+            )
+        self.length = 0
+        self.extend(rows)
+
+
+def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """An array over a file, which is made as large as it takes. A file never shrinks: others may have it mapped."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    with open(path, "r+b" if path.exists() else "w+b") as file:
+        if os.fstat(file.fileno()).st_size < size:
+            file.truncate(size)
+        if not size:
+            return np.zeros(shape, dtype)
+        return np.frombuffer(mmap.mmap(file.fileno(), size), dtype).reshape(shape)
+
+
+class Arrays:
+    """Arrays by name, and ``facts``: whatever else there is to remember, as JSON knows it."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+        self._arrays: dict[str, Growing] = {}
+        self.facts: dict[str, Any] = {}
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+
+    def get(self, name: str, dtype: Any, width: int | None = None) -> Growing:
+        """The array of that name, empty if it is new."""
+        found = self._arrays.get(name)
+        if found is None:
+            shape = (0,) if width is None else (0, width)
+            path = None if self._directory is None else self._directory / name
+            found = self._arrays[name] = Growing(np.zeros(shape, dtype), 0, path)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is in use."""
+        return sum(array.used.nbytes for array in self._arrays.values())
+
+    # --- keeping ----------------------------------------------------------------------------------------------------
+
+    def copied(self) -> dict[str, NDArray[Any]]:
+        """A copy of everything, facts included: the snapshot."""
+        arrays = {name: array.used.copy() for name, array in self._arrays.items()}
+        return {**arrays, _FACTS: np.frombuffer(orjson.dumps(self.facts), np.uint8)}
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Hold what a snapshot has, and nothing else."""
+        self.facts = orjson.loads(arrays[_FACTS].tobytes())
+        for name, rows in arrays.items():
+            if name != _FACTS:
+                self.get(name, rows.dtype, rows.shape[1] if rows.ndim > 1 else None).replace(rows)
+
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    def publish(self, token: str) -> None:
+        """Say that the files are whole, and of what state they are."""
+        assert self._directory is not None
+        shapes = {name: [a.data.dtype.str, a.data.shape, a.length] for name, a in self._arrays.items()}
+        aside = self._directory / f"{_FACTS}.new"
+        aside.write_bytes(orjson.dumps({"token": token, "arrays": shapes, "facts": self.facts}))
+        aside.replace(self._directory / _FACTS)
+
+    def retract(self) -> None:
+        """Say that the files are not to be trusted, before they are changed."""
+        assert self._directory is not None
+        (self._directory / _FACTS).unlink(missing_ok=True)
+
+    def adopt(self, token: str) -> bool:
+        """Map what another process has published, if it is of that state; else nothing is changed."""
+        assert self._directory is not None
+        try:
+            told = orjson.loads((self._directory / _FACTS).read_bytes())
+        except (OSError, ValueError):
+            return False
+        if told["token"] != token:
+            return False
+        self.facts = told["facts"]
+        for name, (dtype, shape, length) in told["arrays"].items():
+            mine = self._arrays.get(name)
+            if mine is None or list(mine.data.shape) != shape or mine.data.dtype.str != dtype:
+                path = self._directory / name
+                self._arrays[name] = mine = Growing(_mapped(path, np.dtype(dtype), tuple(shape)), 0, path)
+            mine.length = length
+        for name in self._arrays.keys() - told["arrays"].keys():
+            del self._arrays[name]
+        return True

@@ -1,0 +1,307 @@
+"""One shard of patterns: takes publications as they appear, puts them in order, and lets each family step.
+
+The same code runs in the engine in process and in Spark's combine step. Time comes in with what appears; nothing here
+looks at a clock. What is told names subscriptions by the numbers that whoever admits them gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.kernels.memory import digests
+from tidegate.patterns._pattern import FAMILIES, NEVER, Admission, Family, Told
+from tidegate.patterns.arrays import Arrays
+from tidegate.patterns.memory import LONG_AGO, Arrivals, Memory
+
+__all__ = ["Combine", "Raised", "Standing"]
+
+
+class Standing(NamedTuple):
+    """A subscription with a pattern, as a shard takes it."""
+
+    owner: int
+    since: int
+    """The version at which it was made: it sees what appeared at that version or later."""
+    until: int
+    """The version at which it ended."""
+    family: str
+    form: str
+    numbers: Sequence[float]
+    filters: Sequence[bytes]
+    """Keys of its filters."""
+    begins: int | None
+    ends: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What is told: owners, moments, scores, distances (NaN: none), ids of publications as lists, the id of the one
+    that raised it (null: none), and 128 bits of the publications for the notification's id.
+    """
+
+    owner: NDArray[np.int64]
+    moment: NDArray[np.int64]
+    score: NDArray[np.float64]
+    distance: NDArray[np.float64]
+    start: NDArray[np.int64]
+    ids: pa.Array
+    raised: pa.Array
+    digest: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+
+class Combine:
+    """The patterns of one shard and all that they remember."""
+
+    def __init__(self, lateness: int = 0, directory: Path | None = None) -> None:
+        self.arrays = Arrays(directory)
+        self.lateness = lateness
+        self._begin()
+
+    def _begin(self) -> None:
+        """Look at the arrays anew: they are of another state now."""
+        self.memory = Memory(self.arrays)
+        self.families: dict[str, Family] = {name: kind(self.arrays, self.memory) for name, kind in FAMILIES.items()}
+        self._waiting = _Waiting(self.arrays)
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> int | None:
+        """Up to which moment everything has happened; None before anything appeared."""
+        found: int | None = self.arrays.facts.get("clock")
+        return found
+
+    @property
+    def late(self) -> int:
+        """Publications that came too late for patterns."""
+        return int(self.arrays.facts.get("late", 0))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What is counted beside what is told."""
+        more = {name: n for family in self.families.values() for name, n in family.counts.items()}
+        return {"late": self.late, **more}
+
+    @property
+    def waiting(self) -> int:
+        """Publications that wait for others that may still come before them."""
+        return len(self._waiting)
+
+    def sizes(self) -> dict[str, int]:
+        """Subscriptions per family."""
+        return {name: family.owner.length for name, family in self.families.items()}
+
+    # --- subscriptions ----------------------------------------------------------------------------------------------
+
+    def admit(self, standing: Iterable[Standing], clocks: Sequence[int | None] | None = None) -> None:
+        """Take subscriptions. ``clocks`` says how far the clock was when each was made, by default as far as now."""
+        now = self.clock
+        groups: dict[str, list[Admission]] = {}
+        for number, s in enumerate(standing):
+            clock = now if clocks is None else clocks[number]
+            filters = [self.memory.filter(key) for key in s.filters]
+            reach, depth = FAMILIES[s.family].window(s.form, s.numbers)
+            for f in filters:
+                self.memory.reach.data[f] = max(self.memory.reach.data[f], reach)
+                self.memory.depth.data[f] = max(self.memory.depth.data[f], depth)
+            begins = LONG_AGO if s.begins is None else s.begins
+            ends = NEVER if s.ends is None else s.ends - 1
+            groups.setdefault(s.family, []).append(
+                Admission(s.owner, s.since, s.until, s.form, s.numbers, filters, clock, begins, ends)
+            )
+        for name, admissions in groups.items():
+            self.families[name].add(admissions)
+
+    def owners(self) -> NDArray[np.int64]:
+        """Everybody here."""
+        return np.concatenate([family.owner.used for family in self.families.values()])
+
+    def end(self, owners: NDArray[np.int64], versions: NDArray[np.int64], clocks: NDArray[np.int64]) -> None:
+        """Say that subscriptions ended at these versions, when the clock was there; ``dismiss`` lets go of them."""
+        place = np.argsort(owners)
+        sorted_owners = owners[place]
+        for family in self.families.values():
+            found = np.searchsorted(sorted_owners, family.owner.used)
+            found[found == len(owners)] = 0
+            slots = np.flatnonzero(sorted_owners[found] == family.owner.used) if len(owners) else found[:0]
+            which = place[found[slots]]
+            family.until.data[slots] = np.minimum(family.until.data[slots], versions[which])
+            family.end.data[slots] = np.minimum(family.end.data[slots], clocks[which])
+
+    def dismiss(self, owners: NDArray[np.int64]) -> None:
+        """Let go of subscriptions."""
+        for family in self.families.values():
+            slots = np.flatnonzero(np.isin(family.owner.used, owners))
+            if len(slots):
+                family.remove(slots)
+
+    # --- publications -----------------------------------------------------------------------------------------------
+
+    def take(self, arrivals: Sequence[Arrivals], clock: int | None, first: int | None = None) -> Raised:
+        """Take what appeared, and let the clock run to a moment; what that tells.
+
+        ``first`` is the first moment there ever was, if this is the first that appeared.
+        """
+        facts = self.arrays.facts
+        before = facts.get("clock")
+        if before is None and first is not None:
+            for family in self.families.values():
+                family.wake(first)
+            facts["clock"] = before = first
+        strict = bool(self._all("since").max(initial=-NEVER) > self._oldest(arrivals)) or bool(
+            (self._all("until") < NEVER).any()
+        )
+        told: list[tuple[Family, Told]] = []
+        ready = self._ordered(arrivals, clock)
+        if len(ready):
+            step = self.memory.take(ready, strict)
+            told += [(family, family.step(step)) for family in self.families.values() if family.owner.length]
+        if clock is not None and (before is None or clock >= before):
+            facts["clock"] = clock
+            for family in self.families.values():
+                more = family.advance(clock)
+                if more is not None:
+                    told.append((family, more))
+        result = self._raised(told)
+        self.memory.forget(
+            facts.get("clock", LONG_AGO), [items for family in self.families.values() for items in family.items()]
+        )
+        return result
+
+    def _all(self, name: str) -> NDArray[np.int64]:
+        return np.concatenate([getattr(family, name).used for family in self.families.values()])
+
+    def _oldest(self, arrivals: Sequence[Arrivals]) -> int:
+        versions = [int(a.version.min()) for a in arrivals if len(a)]
+        return min([*versions, self._waiting.oldest], default=NEVER)
+
+    def _ordered(self, arrivals: Sequence[Arrivals], clock: int | None) -> Arrivals:
+        """What may be stepped now, in order; the rest waits, and what came too late is counted."""
+        here = []
+        for part in arrivals:
+            is_late = part.time < part.clock
+            if late := int(np.count_nonzero(is_late)):
+                self.arrays.facts["late"] = self.late + late
+                part = part.picked(np.flatnonzero(~is_late))
+            if len(part):
+                here.append(part)
+        width = self.memory.values.data.shape[1]
+        if self.lateness:
+            here = [*self._waiting.all(width), *here]
+        if not here:
+            return _nothing(width)
+        everything = Arrivals.joined(here)
+        rows = everything.in_order()
+        if not self.lateness:
+            return everything.picked(rows)
+        n = int(np.searchsorted(everything.time[rows], LONG_AGO if clock is None else clock, "left"))
+        ready, rest = everything.picked(rows[:n]), everything.picked(rows[n:])  # copies: those who waited lie where
+        self._waiting.replace(rest)  # these are put
+        return ready
+
+    def _raised(self, told: list[tuple[Family, Told]]) -> Raised:
+        """What the families told, with ids in place of places in memory, in order of moments."""
+        parts = [(family, part) for family, part in told if len(part.slot)]
+        owner = np.concatenate([np.empty(0, np.int64), *(f.owner.data[part.slot] for f, part in parts)])
+        if not len(owner):
+            return _SILENCE
+        moment, score, distance, raised = (
+            np.concatenate([getattr(part, name) for _, part in parts])
+            for name in ("moment", "score", "distance", "raised")
+        )
+        sizes = np.concatenate([np.diff(part.start) for _, part in parts])
+        items = np.concatenate([part.items for _, part in parts])
+        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        return Raised(
+            owner, moment, score, distance, start,
+            self._texts(items), self._texts(raised), digests(start, items, self.memory.hash.data),
+        )  # fmt: skip
+
+    def _texts(self, items: NDArray[np.int64]) -> pa.Array:
+        offsets, letters = self.memory.texts(items)
+        buffers = [pa.py_buffer(offsets), pa.py_buffer(letters)]
+        texts = pa.LargeStringArray.from_buffers(len(items), *buffers)
+        nobody = items < 0
+        return pa.compute.if_else(pa.array(nobody), None, texts) if nobody.any() else texts
+
+    # --- keeping ----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """A copy of the whole state, as flat arrays."""
+        return self.arrays.copied()
+
+    def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Go on from a snapshot."""
+        self.arrays.restore(arrays)
+        self._begin()
+
+    def adopt(self, token: str) -> bool:
+        """Go on from what another process of this machine has published, if it is of that state."""
+        if not self.arrays.adopt(token):
+            return False
+        self._begin()
+        return True
+
+
+class _Waiting:
+    """Publications that wait until none can come before them, in the arrays of the state."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self._arrays = arrays
+        get = arrays.get
+        self._flat = {
+            "time": get("waiting-time", np.int64), "clock": get("waiting-clock", np.int64),
+            "version": get("waiting-version", np.int64), "offsets": get("waiting-offsets", np.int64),
+            "letters": get("waiting-letters", np.uint8), "phase": get("waiting-phase", np.uint8),
+            "hash": get("waiting-hash", np.uint64, 2), "source": get("waiting-source", np.uint64, 2),
+            "values": get("waiting-values", np.float64, 0), "start": get("waiting-start", np.int64),
+            "hits": get("waiting-hits", np.int32),
+        }  # fmt: skip
+
+    def __len__(self) -> int:
+        return self._flat["time"].length
+
+    @property
+    def oldest(self) -> int:
+        """The oldest version at which one of them appeared."""
+        return int(self._flat["version"].used.min(initial=NEVER))
+
+    def all(self, width: int) -> list[Arrivals]:
+        """All of them, with so many columns of values."""
+        if not len(self):
+            return []
+        found = Arrivals(**{name: array.used for name, array in self._flat.items()})
+        if found.values.shape[1] != width:
+            wider = np.full((len(found), width), np.nan)
+            wider[:, : found.values.shape[1]] = found.values
+            found = replace(found, values=wider)
+        return [found]
+
+    def replace(self, arrivals: Arrivals) -> None:
+        """Let these wait, and no others."""
+        for name, array in self._flat.items():
+            array.replace(getattr(arrivals, name))
+
+
+def _nothing(width: int) -> Arrivals:
+    none, pairs = np.empty(0, np.int64), np.empty((0, 2), np.uint64)
+    zero, bytes_ = np.zeros(1, np.int64), np.empty(0, np.uint8)
+    values, hits = np.empty((0, width)), np.empty(0, np.int32)
+    return Arrivals(none, none, none, zero, bytes_, bytes_, pairs, pairs, values, zero, hits)
+
+
+_NO_TEXTS = pa.array([], pa.large_string())
+_SILENCE = Raised(
+    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(1, np.int64),
+    _NO_TEXTS, _NO_TEXTS, np.empty((0, 2), np.uint64),
+)  # fmt: skip

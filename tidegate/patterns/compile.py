@@ -1,0 +1,80 @@
+"""From an expression tree to a filter, or to a pattern and its filters.
+
+A pattern stands alone or beside conditions joined by AND. Those decide which publications it sees: filter first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from tidegate.errors import LimitError, TypeMismatch
+from tidegate.language import to_json
+from tidegate.language.limits import DEFAULT_LIMITS, Limits
+from tidegate.language.spot import located, place
+from tidegate.language.tree import Call, Node, walk
+from tidegate.patterns._pattern import FAMILIES, Beyond, Inner, Pattern
+from tidegate.predicates.family import OTHERS, Mismatch
+from tidegate.predicates.filter import Filter, compile_filter
+
+__all__ = ["compile_where"]
+
+OTHERS |= FAMILIES.keys() | {"distance"}
+
+
+def compile_where(
+    node: Node, source: Any = None, limits: Limits = DEFAULT_LIMITS, bounds: Sequence[Node] = ()
+) -> Filter | Pattern:
+    """What an expression means. ``source`` is what it was read from; ``bounds`` are conditions to be added to it."""
+    patterns = [part for part in walk(node) if isinstance(part, Call) and part.op in FAMILIES]
+    if not patterns:
+        filter = compile_filter(node, source, limits)
+        for bound in bounds:
+            filter &= compile_filter(bound)
+        return filter
+    beside = list(_conjuncts(node))
+    wanted = patterns[0]
+    stray = next((p for p in patterns if p is not wanted), None)
+    if not any(part is wanted for part in beside) or stray is not None:
+        wrong = wanted if stray is None else stray
+        raise located(
+            TypeMismatch,
+            "one pattern, alone or beside conditions joined by AND",
+            f"{wrong.op} {'under OR, NOT or another function' if stray is None else 'as well'}",
+            place(wrong, node),
+            source,
+        )
+    family = FAMILIES[wanted.op]
+    least, most = family.arity
+    try:
+        if not least <= len(wanted.args) <= most:
+            count = f"{least}" if least == most else f"{least} or more" if most > 99 else f"{least} to {most}"
+            raise Mismatch(f"{count} arguments of {wanted.op}", f"{len(wanted.args)}", wanted)
+        form, numbers, conditions = family.compile(wanted, limits)
+    except Mismatch as error:
+        raise located(TypeMismatch, error.expected, error.got, place(error.node, node), source) from None
+    except Beyond as error:
+        raise located(LimitError, error.expected, error.got, place(error.node, node), source) from None
+    common = [part for part in beside if part is not wanted]
+    inner = []
+    for condition in conditions or [None]:
+        parts = [*common, *([condition] if condition is not None else []), *bounds]
+        inner.append(_inner(parts, source, limits, node))
+    return Pattern(wanted.op, form, numbers, tuple(inner))
+
+
+def _conjuncts(node: Node) -> Iterator[Node]:
+    if isinstance(node, Call) and node.op == "and":
+        for arg in node.args:
+            yield from _conjuncts(arg)
+    else:
+        yield node
+
+
+def _inner(parts: Sequence[Node], source: Any, limits: Limits, root: Node) -> Inner:
+    if not parts:
+        return Inner(b"true", Filter(((),)))
+    node = parts[0] if len(parts) == 1 else Call("and", tuple(parts))
+    return Inner(orjson.dumps(to_json(node)), compile_filter(node, source, limits, root))

@@ -1,0 +1,219 @@
+"""What patterns remember in common: publications in the order patterns saw them, and who passed which filter.
+
+One memory per shard. Filters are numbered here; numbers that publications bring (values) have columns here. What no
+window reaches any more is forgotten now and then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.kernels.memory import chain, compact_pairs, order_ties, rows_of, texts_of, transpose
+from tidegate.language import from_json, to_json
+from tidegate.language.limits import NO_LIMITS
+from tidegate.patterns.arrays import Arrays
+from tidegate.predicates.column import Column
+
+__all__ = ["LONG_AGO", "Arrivals", "Memory", "Step"]
+
+LONG_AGO = -(2**62)
+#: Publications and pairs that are kept before it is worth looking for what may be forgotten.
+_FEW = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """Publications that passed some filter of a shard, as they appeared: in any order."""
+
+    time: NDArray[np.int64]
+    clock: NDArray[np.int64]
+    """The clock before they appeared: what is older than that is late."""
+    version: NDArray[np.int64]
+    """The subscriptions' version at which they appeared."""
+    offsets: NDArray[np.int64]
+    letters: NDArray[np.uint8]
+    """Ids."""
+    phase: NDArray[np.uint8]
+    hash: NDArray[np.uint64]
+    """128 bits of id and phase."""
+    source: NDArray[np.uint64]
+    """128 bits of the source."""
+    values: NDArray[np.float64]
+    """A column per column of the memory."""
+    start: NDArray[np.int64]
+    hits: NDArray[np.int32]
+    """The filters of i, by the memory's numbers, are ``hits[start[i]:start[i + 1]]``."""
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def picked(self, rows: NDArray[np.int64]) -> Arrivals:
+        """Some of them, in that order."""
+        offsets, letters = texts_of(rows, self.offsets, self.letters)
+        start, hits = rows_of(self.start, self.hits, rows)
+        time, clock, version, phase, hash, source, values = (
+            a[rows] for a in (self.time, self.clock, self.version, self.phase, self.hash, self.source, self.values)
+        )
+        return Arrivals(time, clock, version, offsets, letters, phase, hash, source, values, start, hits)
+
+    def in_order(self) -> NDArray[np.int64]:
+        """The rows in the order of time, id and phase."""
+        order = np.argsort(self.time, kind="stable")
+        order_ties(order, self.time, self.offsets, self.letters, self.phase)
+        return order
+
+    @staticmethod
+    def joined(parts: Sequence[Arrivals]) -> Arrivals:
+        """Several, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        fields: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("time", "clock", "version", "letters", "phase", "hash", "source", "values", "hits")
+        }
+        for name in ("offsets", "start"):
+            ends = np.cumsum([0, *(getattr(part, name)[-1] for part in parts)])
+            shifted = [getattr(part, name)[1:] + end for part, end in zip(parts, ends, strict=False)]
+            fields[name] = np.concatenate([np.zeros(1, np.int64), *shifted])
+        return Arrivals(**fields)
+
+
+class Step(NamedTuple):
+    """A batch that the memory has taken, for the families."""
+
+    first_item: int
+    first_pair: int
+    start: NDArray[np.int64]
+    hits: NDArray[np.int32]
+    head: NDArray[np.int64]
+    """The last pair of each filter before the batch."""
+    filter_start: NDArray[np.int64]
+    by_filter: NDArray[np.int64]
+    """The pairs of the batch by filter."""
+    strict: bool
+    """Whether some publication of the batch may not be every subscription's own."""
+
+
+class Memory:
+    """Publications and pairs of one shard."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.arrays = arrays
+        get = arrays.get
+        self.time, self.version = get("time", np.int64), get("version", np.int64)
+        self.hash, self.source = get("hash", np.uint64, 2), get("source", np.uint64, 2)
+        self.values = get("values", np.float64, 0)
+        self.text_end, self.letters = get("text_end", np.int64), get("letters", np.uint8)
+        self.pair_item, self.pair_before = get("pair_item", np.int64), get("pair_before", np.int64)
+        self.pair_number, self.pair_filter = get("pair_number", np.int64), get("pair_filter", np.int32)
+        self.head, self.count = get("head", np.int64), get("count", np.int64)
+        self.reach, self.depth = get("reach", np.int64), get("depth", np.int64)
+        self.recent_time, self.key = get("recent_time", np.int64), get("key", np.uint8, 16)
+        if not self.text_end.length:
+            self.text_end.extend(np.zeros(1, np.int64))
+        self._numbers: dict[bytes, int] = {}
+        self._columns: list[Column] = []
+
+    def __len__(self) -> int:
+        return self.time.length
+
+    # --- filters and columns ----------------------------------------------------------------------------------------
+
+    @property
+    def filters(self) -> dict[bytes, int]:
+        """The number of each filter by its key."""
+        if len(self._numbers) != self.key.length:  # another process may have added some
+            self._numbers = {row.tobytes(): number for number, row in enumerate(self.key.used)}
+        return self._numbers
+
+    def filter(self, key: bytes) -> int:
+        """The number of a filter, a new one if it is not known."""
+        number = self.filters.setdefault(key, self.key.length)
+        if number == self.key.length:
+            self.key.extend(np.frombuffer(key, np.uint8)[None])
+            self.head.extend(np.full(1, -1))
+            self.recent_time.extend(np.full(1, LONG_AGO))
+            for array in (self.count, self.reach, self.depth):
+                array.extend(np.zeros(1, np.int64))
+        return number
+
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of values, in order."""
+        told = self.arrays.facts.setdefault("columns", [])
+        if len(told) != len(self._columns):
+            self._columns = [
+                Column(reading, operand if isinstance(operand, str) else from_json(operand, NO_LIMITS))
+                for reading, operand in told
+            ]
+        return self._columns
+
+    def want(self, columns: Iterable[Column]) -> None:
+        """See to it that these columns are there; earlier publications have no values of new ones."""
+        known = self.columns
+        new = [column for column in dict.fromkeys(columns) if column not in known]
+        if new:
+            told = self.arrays.facts["columns"]
+            told += [[c.reading, c.operand if isinstance(c.operand, str) else to_json(c.operand)] for c in new]
+            wider = np.full((len(self), len(self.columns)), np.nan)
+            wider[:, : self.values.data.shape[1]] = self.values.used
+            self.values.replace(wider)
+
+    # --- publications -----------------------------------------------------------------------------------------------
+
+    def take(self, batch: Arrivals, strict: bool) -> Step:
+        """Append a batch that is in order."""
+        first_item, first_pair, n = len(self), self.pair_item.length, len(batch.hits)
+        self.time.extend(batch.time)
+        self.version.extend(batch.version)
+        self.hash.extend(batch.hash)
+        self.source.extend(batch.source)
+        self.values.extend(batch.values)
+        self.text_end.extend(batch.offsets[1:] + self.letters.length)
+        self.letters.extend(batch.letters[: batch.offsets[-1]])
+        head = self.head.used.copy()
+        pairs = [a.reserve(n) for a in (self.pair_item, self.pair_before, self.pair_number, self.pair_filter)]
+        chain(batch.start, batch.hits, first_item, first_pair, self.head.data, self.count.data, *pairs)
+        for array in (self.pair_item, self.pair_before, self.pair_number, self.pair_filter):
+            array.length += n
+        filter_start, by_filter = transpose(batch.hits, self.key.length, first_pair)
+        return Step(first_item, first_pair, batch.start, batch.hits, head, filter_start, by_filter, strict)
+
+    def texts(self, items: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """The ids of publications, as offsets and bytes; an empty one for −1."""
+        offsets, letters = texts_of(items, self.text_end.data, self.letters.data)
+        return offsets, letters
+
+    def forget(self, clock: int, named: Sequence[NDArray[np.int64]]) -> None:
+        """Now and then, let go of what no window reaches. ``named`` arrays name publications, and are changed."""
+        kept = self.arrays.facts.get("kept", [0, 0])
+        if len(self) <= 2 * kept[0] + _FEW and self.pair_item.length <= 2 * kept[1] + _FEW:
+            return
+        wanted = np.zeros(len(self) + 1, np.uint8)
+        for items in named:
+            wanted[items] = 1  # −1 marks the one too many
+        wanted[-1] = 0
+        pairs = compact_pairs(
+            clock, self.pair_item.length, self.time.data, self.reach.data, self.depth.data,
+            self.head.used, self.count.data, self.pair_item.data, self.pair_before.data,
+            self.pair_number.data, self.pair_filter.data, wanted,
+        )  # fmt: skip
+        rows = np.flatnonzero(wanted)
+        place = np.full(len(self) + 1, -1)
+        place[rows] = np.arange(len(rows))
+        for items in named:
+            items[:] = place[items]
+        self.pair_item.data[:pairs] = place[self.pair_item.data[:pairs]]
+        for array in (self.pair_item, self.pair_before, self.pair_number, self.pair_filter):
+            array.length = pairs
+        offsets, letters = self.texts(rows)
+        for array in (self.time, self.version, self.hash, self.source, self.values):
+            array.replace(array.used[rows])
+        self.text_end.replace(offsets)
+        self.letters.replace(letters)
+        self.arrays.facts["kept"] = [len(rows), pairs]

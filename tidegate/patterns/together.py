@@ -1,0 +1,152 @@
+"""``together(window[, metres], f₁, …, fₙ[, 'all'])``: readings of several sensors that belong together.
+
+One publication for each filter, all within the window of the latest and, if metres are given, pairwise nearer than
+that. Semantics of Jurca et al., *Filter-Split-Forward*, §IV-A, for identified subscriptions (filters that name a
+source) and abstract ones (filters on a kind of reading and a region) alike.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from math import isfinite, isnan
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tidegate.kernels.together import step_together
+from tidegate.language.limits import Limits
+from tidegate.language.render import to_text
+from tidegate.language.tree import Call, Literal
+from tidegate.patterns._pattern import Admission, Beyond, Family, Parts, Told, family
+from tidegate.patterns.arrays import Arrays
+from tidegate.patterns.memory import Memory, Step
+from tidegate.patterns.windows import span
+from tidegate.predicates.column import Column, column
+from tidegate.predicates.family import Mismatch
+
+__all__ = ["COMBINATIONS", "Together"]
+
+#: Combinations of one publication and one subscription that are told at most.
+COMBINATIONS = 1_000
+
+_LOG = logging.getLogger("tidegate")
+_PLACE = (column("lon", "location"), column("lat", "location"))
+
+
+@family
+class Together(Family):
+    """All ``together`` subscriptions of a shard."""
+
+    name = "together"
+    arity = (2, 2**31)
+    example = "together('PT5M', 2000, kind = 'wind' AND speed > 10, kind = 'rain' AND rate > 2)"
+
+    def __init__(self, arrays: Arrays, memory: Memory) -> None:
+        super().__init__(arrays, memory)
+        self._window, self._filter_start = (arrays.get(f"together-{name}", np.int64) for name in ("window", "start"))
+        self._near, self._every = arrays.get("together-near", np.float64), arrays.get("together-every", np.uint8)
+        self._filters = arrays.get("together-filters", np.int32)
+        self._of_filter, self._member = (arrays.get(f"together-{name}", np.int64) for name in ("of_filter", "member"))
+        if not self._filter_start.length:
+            self._filter_start.extend(np.zeros(1, np.int64))
+
+    # --- language ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def compile(cls, call: Call, limits: Limits) -> Parts:
+        first, *rest = call.args
+        window = span(first, "together", limits)
+        metres, every = float("nan"), False
+        if rest and isinstance(rest[0], Literal) and not isinstance(rest[0].value, bool | str):
+            metres = float(rest[0].value)
+            if not (metres > 0 and isfinite(metres)):
+                raise Mismatch("a distance in metres above 0", to_text(rest[0]), rest[0])
+            rest = rest[1:]
+        if rest and isinstance(rest[-1], Literal) and isinstance(rest[-1].value, str):
+            if rest[-1].value != "all":
+                raise Mismatch("'all' or a condition as last argument of together", to_text(rest[-1]), rest[-1])
+            every, rest = True, rest[:-1]
+        if len(rest) < 2:
+            raise Mismatch("at least 2 filters in together", f"{len(rest)}", call)
+        if len(rest) > limits.filters:
+            raise Beyond(f"at most {limits.filters} filters in together (setting filters)", f"{len(rest)}", call)
+        form = orjson.dumps({"near": not isnan(metres), "all": every}).decode()
+        return Parts(form, (window, metres), tuple(rest))
+
+    @classmethod
+    def columns(cls, form: str) -> tuple[Column, ...]:
+        return _PLACE if orjson.loads(form)["near"] else ()
+
+    @classmethod
+    def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
+        return int(numbers[0]), 0
+
+    # --- subscriptions ----------------------------------------------------------------------------------------------
+
+    def add(self, admissions: Sequence[Admission]) -> None:
+        self._enter(admissions)
+        forms = {form: orjson.loads(form) for form in {a.form for a in admissions}}
+        if any(facts["near"] for facts in forms.values()):
+            self.memory.want(_PLACE)
+        self._window.extend(np.array([int(a.numbers[0]) for a in admissions], np.int64))
+        self._near.extend(np.array([a.numbers[1] for a in admissions], np.float64))
+        self._every.extend(np.array([forms[a.form]["all"] for a in admissions], np.uint8))
+        self._filters.extend(np.array([f for a in admissions for f in a.filters], np.int32))
+        ends = self._filter_start.used[-1] + np.cumsum([len(a.filters) for a in admissions])
+        self._filter_start.extend(ends.astype(np.int64))
+        self._arrange()
+
+    def remove(self, slots: NDArray[np.int64]) -> None:
+        kept = np.ones(self.owner.length, np.bool_)
+        kept[slots] = False
+        sizes = np.diff(self._filter_start.used)
+        self._filters.replace(self._filters.used[np.repeat(kept, sizes)])
+        self._filter_start.replace(np.concatenate(([0], np.cumsum(sizes[kept]))).astype(np.int64))
+        for array in (self._window, self._near, self._every):
+            array.replace(array.used[kept])
+        self._leave(kept)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        """Who has which filter."""
+        sizes = np.diff(self._filter_start.used)
+        slot = np.repeat(np.arange(len(sizes)), sizes)
+        filters = self._filters.used
+        order = np.argsort(filters, kind="stable")
+        counts = np.bincount(filters, minlength=1)
+        self._of_filter.replace(np.concatenate(([0], np.cumsum(counts))).astype(np.int64))
+        self._member.replace(slot[order].astype(np.int64))
+
+    # --- publications -----------------------------------------------------------------------------------------------
+
+    def step(self, step: Step) -> Told:
+        memory = self.memory
+        filters = memory.key.length
+        of_filter = np.full(filters + 1, self._of_filter.used[-1])
+        of_filter[: self._of_filter.length] = self._of_filter.used
+        nowhere = np.zeros(0)
+        lon, lat = (memory.values.data[:, memory.columns.index(c)] if c in memory.columns else nowhere for c in _PLACE)
+        bound = self.arrays.facts.get("combinations", COMBINATIONS)
+        slot, moment, distance, start, items, cut = step_together(
+            bound, step.first_item, step.start, step.hits, step.first_pair,
+            memory.time.data, memory.version.data, lon, lat, memory.pair_item.data, memory.pair_before.data,
+            step.head.copy(), memory.recent_time.data,
+            of_filter, self._member.used, self._filter_start.used, self._filters.used,
+            self._window.used, self._near.used, self._every.used,
+            self.since.used, self.until.used, self.end.used, np.empty(self.owner.length, np.int64),
+        )  # fmt: skip
+        if cut:
+            self.arrays.facts["cut"] = self.arrays.facts.get("cut", 0) + int(cut)
+            _LOG.error(
+                "together: more than %d combinations (setting combinations) of one publication; %d times left out",
+                bound, cut,
+            )  # fmt: skip
+        nothing = np.full(len(slot), np.nan)
+        latest = np.maximum.reduceat(items, start[:-1]) if len(slot) else slot
+        return Told(slot, moment, nothing, distance, start, items, latest)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"cut": self.arrays.facts.get("cut", 0)}

@@ -1,0 +1,296 @@
+"""``topk(k, window, score)``: a publication is told once, when it first is one of the k best in the window.
+
+On arrival, or later, when better ones expire; that is the clock's doing and needs no new publication. Semantics of
+the OpenIoT deliverable D4.5.1, §2.2.2. How it is done is said in ``kernels/topk.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tidegate.kernels.score import LANES, STEP
+from tidegate.kernels.topk import FOREVER, step_topk
+from tidegate.language import from_json, to_json
+from tidegate.language.limits import NO_LIMITS, Limits
+from tidegate.language.tree import Call, Literal
+from tidegate.patterns._pattern import Admission, Family, Parts, Told, family
+from tidegate.patterns.arrays import Arrays, Growing
+from tidegate.patterns.memory import LONG_AGO, Memory, Step
+from tidegate.patterns.score import program
+from tidegate.patterns.windows import span, whole
+from tidegate.predicates.column import Column
+
+__all__ = ["TopK"]
+
+#: What a subscription may track: so many times k, and some more.
+_TIMES, _MORE = 4, 8
+#: At most; beyond that the shared window is read again instead.
+_MOST_TRACKED = 1 << 20
+
+
+@family
+class TopK(Family):
+    """All ``topk`` subscriptions of a shard."""
+
+    name = "topk"
+    arity = (3, 3)
+    example = "no2 > 40 AND topk(10, 'PT24H', distance(location, POINT(15.977 45.815)))"
+
+    def __init__(self, arrays: Arrays, memory: Memory) -> None:
+        super().__init__(arrays, memory)
+
+        def numbers(*names: str) -> list[Growing]:
+            return [arrays.get(f"topk-{name}", np.int64) for name in names]
+
+        # by slot
+        self._form, self._filter, self._k, self._width = numbers("form", "filter", "k", "width")
+        self._base, self._count, self._room, self._last = numbers("base", "count", "room", "last")
+        self._wants = arrays.get("topk-wants", np.uint8)
+        (self._number_end,) = numbers("number_end")
+        self._number = arrays.get("topk-number", np.float64)
+        # what they track
+        self._score, self._told = arrays.get("topk-score", np.float64), arrays.get("topk-told", np.uint8)
+        self._item, self._when = numbers("item", "when")
+        # side by side, in blocks of one filter and one form
+        self._slot_at, self._due, self._block_first = numbers("slot_at", "due", "block_first")
+        self._group_filter, self._group_form, self._group_block = numbers("group_filter", "group_form", "group_block")
+        self._bar, self._numbers = arrays.get("topk-bar", np.float64), arrays.get("topk-numbers", np.float64, 0)
+        self._least, self._most = arrays.get("topk-least", np.float64, 0), arrays.get("topk-most", np.float64, 0)
+        self._programs: tuple[int, tuple[Any, ...]] = (-1, ())
+
+    # --- language ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def compile(cls, call: Call, limits: Limits) -> Parts:
+        k, window, score = call.args
+        best = whole(k, "k of topk", limits.k, "k")
+        counted = isinstance(window, Literal) and not isinstance(window.value, str)
+        if counted:
+            width = whole(window, "window of topk", limits.window_count, "window_count")
+        else:
+            width = span(window, "topk", limits)
+        made = program(score)
+        columns = [[c.reading, c.operand if isinstance(c.operand, str) else to_json(c.operand)] for c in made.columns]
+        form = orjson.dumps({"counted": counted, "columns": columns, "steps": made.steps}).decode()
+        return Parts(form, (best, width, *made.numbers), ())
+
+    @classmethod
+    def columns(cls, form: str) -> tuple[Column, ...]:
+        return tuple(
+            Column(reading, operand if isinstance(operand, str) else from_json(operand, NO_LIMITS))
+            for reading, operand in orjson.loads(form)["columns"]
+        )
+
+    @classmethod
+    def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
+        return (0, int(numbers[1])) if orjson.loads(form)["counted"] else (int(numbers[1]), 0)
+
+    # --- subscriptions ----------------------------------------------------------------------------------------------
+
+    def add(self, admissions: Sequence[Admission]) -> None:
+        forms: list[str] = self.arrays.facts.setdefault("topk-forms", [])
+        known = {form: number for number, form in enumerate(forms)}
+        for form in dict.fromkeys(a.form for a in admissions):
+            if form not in known:
+                known[form] = len(forms)
+                forms.append(form)
+                self.memory.want(self.columns(form))
+        n = len(self._enter(admissions))
+        best = np.array([int(a.numbers[0]) for a in admissions], np.int64)
+        room = _TIMES * best + _MORE
+        pool = self._score.length
+        columns = [
+            (self._form, [known[a.form] for a in admissions]),
+            (self._filter, [a.filters[0] for a in admissions]),
+            (self._k, best),
+            (self._width, [int(a.numbers[1]) for a in admissions]),
+            (self._base, pool + np.cumsum(room) - room),
+            (self._count, np.zeros(n)),
+            (self._room, room),
+            (self._last, np.full(n, LONG_AGO)),
+            (self._wants, np.zeros(n)),
+        ]
+        for array, values in columns:
+            array.extend(np.array(values, array.data.dtype))
+        self._pool(int(room.sum()))
+        given = [a.numbers[2:] for a in admissions]
+        self._number_end.extend(np.cumsum([len(numbers) for numbers in given]) + self._number.length)
+        self._number.extend(np.array([number for numbers in given for number in numbers], np.float64))
+        self._slot_at.extend(np.arange(self.owner.length - n, self.owner.length))
+        self._bar.extend(np.full(n, np.inf))
+        self._due.extend(np.full(n, FOREVER))
+        self._arrange()
+
+    def _pool(self, more: int) -> None:
+        for array in (self._score, self._item, self._when, self._told):
+            array.reserve(more)
+            array.length += more
+        self._item.data[self._item.length - more : self._item.length] = -1
+
+    def remove(self, slots: NDArray[np.int64]) -> None:
+        kept = np.ones(self.owner.length, np.bool_)
+        kept[slots] = False
+        place = np.cumsum(kept) - 1
+        there = kept[self._slot_at.used]
+        for array in (self._bar, self._due):
+            array.replace(array.used[there])
+        self._slot_at.replace(place[self._slot_at.used[there]])
+        ends = self._number_end.used
+        sizes = np.diff(ends, prepend=0)
+        self._number.replace(self._number.used[np.repeat(kept, sizes)])
+        self._number_end.replace(np.cumsum(sizes[kept]))
+        bases, rooms = self._base.used[kept], self._room.used[kept]
+        for array in (self._form, self._filter, self._k, self._width, self._count, self._room, self._last, self._wants):
+            array.replace(array.used[kept])
+        self._base.replace(bases)
+        self._leave(kept)
+        if 2 * rooms.sum() < self._score.length:
+            self._repack(rooms)
+        self._arrange()
+
+    def _repack(self, rooms: NDArray[np.int64]) -> None:
+        """Move what is tracked together, each subscription with so much room; what nobody has goes."""
+        bases = np.cumsum(rooms) - rooms
+        counts = self._count.used
+        inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        source, target = np.repeat(self._base.used, counts) + inner, np.repeat(bases, counts) + inner
+        for array, fill in ((self._score, 0), (self._item, -1), (self._when, 0), (self._told, 0)):
+            fresh = np.full(int(rooms.sum()), fill, array.data.dtype)
+            fresh[target] = array.used[source]
+            array.replace(fresh)
+        self._base.replace(bases)
+        self._room.replace(rooms)
+
+    def _arrange(self) -> None:
+        """Lay subscriptions side by side: by form, by filter, and so that neighbours have similar numbers."""
+        slots, n = self._slot_at.used, self._slot_at.length
+        ends = self._number_end.used
+        sizes = np.diff(ends, prepend=0)
+        width = int(sizes.max(initial=0))
+        table = np.zeros((n, width))
+        rows = np.repeat(np.arange(n), sizes)
+        table[rows, np.arange(len(rows)) - np.repeat(ends - sizes, sizes)] = self._number.used
+        form, filter = self._form.used[slots], self._filter.used[slots]
+        order = np.lexsort((_nearness(table[slots]), filter, form))
+        slots, form, filter = slots[order], form[order], filter[order]
+        bar, due = self._bar.used[order], self._due.used[order]
+        is_first = np.ones(n, np.bool_)
+        is_first[1:] = (form[1:] != form[:-1]) | (filter[1:] != filter[:-1])
+        groups = np.flatnonzero(is_first)
+        lengths = np.diff(np.append(groups, n))
+        blocks = -(-lengths // LANES)
+        block = np.cumsum(blocks) - blocks
+        inner = np.arange(blocks.sum()) - np.repeat(block, blocks)
+        first = np.append(np.repeat(groups, blocks) + inner * LANES, n).astype(np.int64)
+        table = np.ascontiguousarray(table[slots].T)
+        self._slot_at.replace(slots)
+        self._bar.replace(bar)
+        self._due.replace(due)
+        self._numbers.replace(table)
+        self._group_filter.replace(filter[groups])
+        self._group_form.replace(form[groups])
+        self._group_block.replace(np.append(block, blocks.sum()).astype(np.int64))
+        self._block_first.replace(first)
+        for array, bound in ((self._least, np.minimum), (self._most, np.maximum)):
+            cells = bound.reduceat(table, first[:-1], axis=1) if n and width else np.zeros((width, len(first) - 1))
+            array.replace(np.ascontiguousarray(cells.T))
+
+    def _compiled(self) -> tuple[Any, ...]:
+        """The programs of all forms, with columns by their place in memory."""
+        forms: list[str] = self.arrays.facts.get("topk-forms", [])
+        if self._programs[0] != len(forms):
+            place = {column: number for number, column in enumerate(self.memory.columns)}
+            starts, steps, counted, column_start, columns = [0], [], [], [0], []
+            for form in forms:
+                facts, mine = orjson.loads(form), [place[c] for c in self.columns(form)]
+                for op, column, number, *more in facts["steps"]:
+                    more = [mine[m] for m in more] if any(more) else more
+                    steps.append([op, mine[column], number, *more])
+                starts.append(len(steps))
+                counted.append(facts["counted"])
+                columns += mine
+                column_start.append(len(columns))
+            arrays = (
+                np.array(starts, np.int64),
+                np.array(steps, np.int32).reshape(len(steps), STEP),
+                np.array(counted, np.uint8),
+                np.array(column_start, np.int64),
+                np.array(columns, np.int32),
+            )
+            self._programs = (len(forms), arrays)
+        return self._programs[1]
+
+    # --- publications -----------------------------------------------------------------------------------------------
+
+    def step(self, step: Step) -> Told:
+        return self._run(step.strict, LONG_AGO, step.filter_start, step.by_filter, step.head)
+
+    def advance(self, clock: int) -> Told | None:
+        if not self._due.length or self._due.used.min() > clock:
+            return None
+        nothing = np.zeros(self.memory.key.length + 1, np.int64)
+        return self._run(False, clock, nothing, nothing[:0], self.memory.head.used)
+
+    def _run(
+        self, strict: bool, clock: int,
+        start: NDArray[np.int64], by_filter: NDArray[np.int64], head: NDArray[np.int64],
+    ) -> Told:  # fmt: skip
+        memory = self.memory
+        slot, moment, item, score, unscored = step_topk(
+            strict, clock, start, by_filter, head,
+            memory.values.data, memory.time.data, memory.version.data,
+            memory.pair_item.data, memory.pair_before.data, memory.pair_number.data,
+            self._group_filter.used, self._group_form.used, self._group_block.used, *self._compiled(),
+            self._block_first.used, self._least.used, self._most.used,
+            self._slot_at.used, self._numbers.used, self._bar.data, self._due.data,
+            self.since.used, self.until.used, self.end.used,
+            self._k.data, self._width.data, self._base.data, self._count.data,
+            self._room.used, self._wants.data, self._last.data,
+            self._score.data, self._item.data, self._when.data, self._told.data,
+        )  # fmt: skip
+        if unscored:
+            self.arrays.facts["unscored"] = self.arrays.facts.get("unscored", 0) + int(unscored)
+        self._widen()
+        return Told.single(slot, moment, item, score)
+
+    def _widen(self) -> None:
+        """Give more room to those that had to read the window again too soon: scores that only rise, say."""
+        wants = self._wants.used.astype(np.bool_)
+        if wants.any():
+            rooms = self._room.used.copy()
+            rooms[wants] = np.minimum(2 * rooms[wants], _MOST_TRACKED)
+            self._wants.used[:] = 0
+            self._repack(rooms)
+
+    def items(self) -> list[NDArray[np.int64]]:
+        used = np.zeros(self._item.length, np.bool_)
+        counts = self._count.used
+        inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        used[np.repeat(self._base.used, counts) + inner] = True
+        self._item.used[~used] = -1
+        return [self._item.used]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"unscored": self.arrays.facts.get("unscored", 0)}
+
+
+def _nearness(table: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """A number per row, close for rows that are close: the bits of the columns' ranks, interleaved."""
+    n, width = table.shape
+    code = np.zeros(n, np.uint64)
+    varying = [c for c in range(width) if n and (table[:, c] != table[0, c]).any()][:12]
+    if not varying:
+        return code
+    bits = min(16, 60 // len(varying))
+    ranks = [np.argsort(np.argsort(table[:, c], kind="stable")) * (2**bits - 1) // n for c in varying]
+    for bit in range(bits):
+        for place, rank in enumerate(ranks):
+            taken = (rank.astype(np.uint64) >> np.uint64(bit)) & np.uint64(1)
+            code |= taken << np.uint64(bit * len(varying) + place)
+    return code

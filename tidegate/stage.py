@@ -1,0 +1,232 @@
+"""Patterns in process: publications to shards, a thread each, and what they tell back.
+
+What Spark's combine step is to the pipeline, this is to the engine: it says what appeared when, keeps the clock, and
+leaves the patterns to ``Combine``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tidegate.errors import SnapshotError
+from tidegate.index.batch import Batch
+from tidegate.index.patterns import Passed, Patterns, passed, read_patterns
+from tidegate.index.snapshot import read
+from tidegate.kernels.memory import own_numbers
+from tidegate.model import moment
+from tidegate.patterns import Combine, Pattern, Raised
+from tidegate.patterns.memory import Arrivals
+
+__all__ = ["Stage", "arrivals"]
+
+#: Publications times subscriptions from which it is worth to wake other threads.
+_WORTH = 100_000
+_FACTS = "stage.json"
+
+
+class Stage:
+    """The patterns of an engine, spread over as many shards as there are cores."""
+
+    def __init__(self, lateness: int, shards: int | None = None) -> None:
+        self.lateness = lateness
+        self.patterns = Patterns()
+        count = shards or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+        self._shards = [Combine(lateness) for _ in range(count)]
+        self._numbers: list[NDArray[np.int32]] = [np.full(64, -1, np.int32) for _ in range(count)]
+        self._new: dict[int, tuple[int, int | None]] = {}  # to be admitted together: version and clock of each
+        self._pool: ThreadPoolExecutor | None = None
+        self._clock: int | None = None
+        self._calls = 0
+        self._now: int | None = None
+        self.late = 0
+
+    @property
+    def now(self) -> datetime | None:
+        """What time the engine was last told."""
+        return None if self._now is None else moment(self._now)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all state."""
+        return sum(shard.arrays.nbytes for shard in self._shards)
+
+    def count(self, name: str) -> int:
+        """One of the patterns' counts."""
+        return sum(shard.counts.get(name, 0) for shard in self._shards)
+
+    # --- subscriptions ----------------------------------------------------------------------------------------------
+
+    def add(self, number: int, pattern: Pattern) -> None:
+        """Take a subscription with a pattern; it sees what appears from now on."""
+        self.patterns.add(number, pattern)
+        self._new[number] = self._calls + 1, self._clock
+
+    def _admit(self) -> None:
+        """Let in those who came since the last time."""
+        for at, shard in enumerate(self._shards):
+            mine = [number for number in self._new if number % len(self._shards) == at]
+            if mine:
+                standing = self.patterns.standing(lambda number: self._new[number][0], None, mine)
+                shard.admit(standing, [self._new[number][1] for number in mine])
+                self._know(at, {f for number in mine for f in self.patterns.filters_of(number)})
+        self._new.clear()
+
+    def _know(self, shard: int, filters: Iterable[int]) -> None:
+        numbers = self._numbers[shard]
+        if self.patterns.filters_given > len(numbers):
+            larger = np.full(2 * self.patterns.filters_given, -1, np.int32)
+            larger[: len(numbers)] = numbers
+            self._numbers[shard] = numbers = larger
+        for f in filters:
+            numbers[f] = self._shards[shard].memory.filter(self.patterns.key(f))
+
+    def remove(self, number: int) -> None:
+        """Let go of a subscription."""
+        self.patterns.remove(number)
+        if self._new.pop(number, None) is None:
+            for shard in self._shards:
+                shard.dismiss(np.array([number]))
+
+    # --- publications -----------------------------------------------------------------------------------------------
+
+    def note(self, batch: Batch) -> None:
+        """Publications appeared while there are no patterns: all that they change is the clock."""
+        if batch.length:
+            self._appeared(batch.times())
+
+    def _appeared(self, times: NDArray[np.int64]) -> tuple[int | None, int | None]:
+        """Move the clock; where it was, and its first value if it begins only now."""
+        before = self._clock
+        first = int(times.min()) - self.lateness if before is None else None
+        newest = int(times.max()) - self.lateness
+        self._clock = newest if before is None else max(before, newest)
+        self._calls += 1
+        if before is not None:
+            self.late += int(np.count_nonzero(times < before))
+        return before, first
+
+    def publish(self, batch: Batch) -> list[Raised]:
+        """Give publications to the patterns; what they tell."""
+        if not batch.length:
+            return []
+        matches = self.patterns.index.match(batch)
+        found = passed(batch, matches, self.patterns.columns)
+        before, first = self._appeared(batch.times())
+        clock = first if before is None else before
+        assert clock is not None
+        return self._each(found, clock, first)
+
+    def advance(self, now: int) -> list[Raised]:
+        """Let the clock run; what that tells."""
+        self._now = now
+        clock = now - self.lateness
+        first = clock if self._clock is None else None
+        if self._clock is None or clock > self._clock:
+            self._clock = clock
+        return self._each(None, clock, first)
+
+    def _each(self, found: Passed | None, clock: int, first: int | None) -> list[Raised]:
+        if self._new:
+            self._admit()
+
+        def run(at: int) -> Raised:
+            shard, here = self._shards[at], list[Arrivals]()
+            if found is not None and len(found.rows):
+                here = [arrivals(found, self.patterns.columns, shard, self._numbers[at], clock, self._calls)]
+            return shard.take(here, self._clock, first)
+
+        work = (0 if found is None else len(found.rows)) * len(self.patterns)
+        if work < _WORTH or len(self._shards) == 1:
+            return [raised for at in range(len(self._shards)) if len(raised := run(at))]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="tidegate-patterns")
+        return [raised for raised in self._pool.map(run, range(len(self._shards))) if len(raised)]
+
+    # --- keeping ----------------------------------------------------------------------------------------------------
+
+    def save(self, directory: Path, place: NDArray[np.int64]) -> None:
+        """Write patterns and what they remember beside an index; ``place`` gives subscriptions their new numbers."""
+        facts = {
+            "lateness": self.lateness, "shards": len(self._shards), "clock": self._clock,
+            "calls": self._calls, "now": self._now, "late": self.late,
+        }  # fmt: skip
+        (directory / _FACTS).write_bytes(orjson.dumps(facts))
+        if not self.patterns:
+            return
+        self._admit()
+        self.patterns.save(directory / "patterns", place)
+        for at, shard in enumerate(self._shards):
+            state = shard.snapshot()
+            for name in state:
+                if name.endswith("-owner"):
+                    state[name] = place[state[name]]
+            np.savez(directory / f"shard-{at}.npz", **state)
+
+    @classmethod
+    def load(cls, directories: Sequence[Path]) -> Stage:
+        """What was saved; patterns of several snapshots are put together, but remember nothing."""
+        alone = directories[0] if len(directories) == 1 else None
+        try:
+            told = [orjson.loads((directory / _FACTS).read_bytes()) for directory in directories]
+            facts = told[0] if alone else {}
+            stage = cls(facts.get("lateness", 0), facts.get("shards"))
+            stage._clock, stage._calls = facts.get("clock"), facts.get("calls", 0)
+            stage._now, stage.late = facts.get("now"), facts.get("late", 0)
+            stage.patterns = Patterns.assembled([(read(d)[1].num_rows, read_patterns(d)) for d in directories])
+            if not stage.patterns:
+                return stage
+            if alone is not None:
+                for at, shard in enumerate(stage._shards):
+                    with np.load(alone / f"shard-{at}.npz") as state:
+                        shard.restore({name: state[name] for name in state.files})
+        except (OSError, KeyError, ValueError, EOFError) as error:
+            if isinstance(error, SnapshotError):
+                raise
+            raise SnapshotError("the patterns of a snapshot", f"{type(error).__name__}: {error}", str(directories[0])) from None
+        homes = {int(o): at for at, shard in enumerate(stage._shards) for o in shard.owners()}
+        for standing in list(stage.patterns.standing(lambda _: stage._calls + 1)):
+            home = homes.get(standing.owner)
+            if home is None:
+                stage._new[standing.owner] = stage._calls + 1, stage._clock
+                continue
+            stage._know(home, stage.patterns.filters_of(standing.owner))
+        return stage
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+            self._pool = None
+
+
+def arrivals(
+    found: Passed,
+    columns: Sequence[object],
+    shard: Combine,
+    numbers: NDArray[np.int32],
+    clock: int | NDArray[np.int64],
+    version: int | NDArray[np.int64],
+) -> Arrivals:
+    """Publications as a shard takes them: filters by its numbers, values by its columns."""
+    memory = shard.memory
+    start, hits = own_numbers(found.start, found.hits, numbers, np.empty(memory.key.length, np.int64))
+    place = [columns.index(column) if column in columns else -1 for column in memory.columns]
+    values = np.full((len(found.rows), len(place)), np.nan)
+    for i, at in enumerate(place):
+        if at >= 0:
+            values[:, i] = found.values[:, at]
+    n = len(found.rows)
+    everyone = Arrivals(
+        found.time, np.broadcast_to(clock, n), np.broadcast_to(version, n), found.offsets, found.letters,
+        found.phase, found.hash, found.source, values, start, hits,
+    )  # fmt: skip
+    some = np.flatnonzero(np.diff(start))
+    return everyone if len(some) == n else everyone.picked(some)
