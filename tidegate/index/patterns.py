@@ -63,19 +63,28 @@ class Passed(NamedTuple):
 class Patterns:
     """The patterns of subscriptions, by number, and the index of their filters."""
 
-    def __init__(self, index: Index | None = None, filters: Catalogue | None = None, table: pa.Table | None = None):
+    def __init__(
+        self, index: Index | None = None, filters: Catalogue | None = None, table: pa.Table | None = None
+    ) -> None:
         self.index = index or Index()
         self._filters = filters or Catalogue()
-        self._rows: dict[int, tuple[Any, ...]] = {}
+        self._table = SCHEMA.empty_table() if table is None else table
+        self._read: dict[int, tuple[Any, ...]] | None = None
         self._users: dict[int, int] = {}
-        if table is not None:
-            for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-                self._rows[row[0]] = row[1:]
-                for f in row[3 + 1]:
+
+    @property
+    def _rows(self) -> dict[int, tuple[Any, ...]]:
+        """Family, form, numbers, filters and bounds by subscription; of a snapshot they are read when first asked for."""
+        if self._read is None:
+            columns = (column.to_pylist() for column in self._table.columns)
+            self._read = {number: tuple(row) for number, *row in zip(*columns, strict=True)}
+            for row in self._read.values():
+                for f in row[3]:
                     self._users[f] = self._users.get(f, 0) + 1
+        return self._read
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return self._table.num_rows if self._read is None else len(self._read)
 
     def __contains__(self, number: int) -> bool:
         return number in self._rows
@@ -134,6 +143,17 @@ class Patterns:
         letters = b"".join(name.encode() for name in names.to_pylist())
         return np.frombuffer(bytes.fromhex(letters.decode()), np.uint8).reshape(-1, 16)
 
+    @cached_property
+    def subscriptions(self) -> NDArray[np.int64]:
+        """The subscriptions of a snapshot that have patterns."""
+        return np.asarray(self._table.column("subscription"))
+
+    def filters_by(self, subscriptions: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The filters of some of the subscriptions of a snapshot, each once."""
+        lists = self._table.column("filters").combine_chunks()
+        sizes = np.diff(np.asarray(lists.offsets))
+        return np.unique(np.asarray(lists.flatten())[np.repeat(subscriptions, sizes)])
+
     def standing(
         self, since: Callable[[int], int], until: Callable[[int], int] | None = None, numbers: Iterable[int] | None = None
     ) -> Iterator[Standing]:
@@ -145,6 +165,15 @@ class Patterns:
                 family, form, given, [self.key(f) for f in filters], begins, ends,
             )  # fmt: skip
 
+    def admitted(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, Standing]]:
+        """Some subscriptions of a snapshot, by their place in it, with their numbers; versions are for the caller."""
+        for row in self._table.take(pa.array(rows)).to_pylist():
+            filters = [self.keys[f].tobytes() for f in row["filters"]]
+            yield row["subscription"], Standing(
+                row["subscription"], 0, NEVER, row["family"], row["form"], row["numbers"], filters,
+                row["begins"], row["ends"],
+            )  # fmt: skip
+
     def filters_of(self, number: int) -> list[int]:
         """The filters of a subscription's pattern."""
         return list(self._rows[number][3])
@@ -152,7 +181,11 @@ class Patterns:
     @cached_property
     def columns(self) -> list[Column]:
         """The numbers of publications that some pattern looks at."""
-        forms = {(row[0], row[1]) for row in self._rows.values()}
+        if self._read is None:
+            pairs = self._table.group_by(["family", "form"]).aggregate([])
+            forms = set(zip(pairs.column("family").to_pylist(), pairs.column("form").to_pylist(), strict=True))
+        else:
+            forms = {(row[0], row[1]) for row in self._read.values()}
         return list(dict.fromkeys(column for family, form in sorted(forms) for column in FAMILIES[family].columns(form)))
 
     @property

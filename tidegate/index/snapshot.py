@@ -31,7 +31,7 @@ from tidegate.predicates.column import READINGS, Column
 __all__ = ["FORMAT", "assembled", "load", "read", "read_arrow", "save", "write", "write_arrow"]
 
 #: Raised whenever a file of an older program could be misread.
-FORMAT = 2
+FORMAT = 1
 
 
 def save(

@@ -128,14 +128,25 @@ class Arrays:
         assert self._directory is not None
         (self._directory / _FACTS).unlink(missing_ok=True)
 
+    @property
+    def token(self) -> str | None:
+        """Of what state the files are, if they are whole."""
+        told = self._told()
+        return None if told is None else str(told["token"])
+
+    def _told(self) -> dict[str, Any] | None:
+        assert self._directory is not None
+        try:
+            told: dict[str, Any] = orjson.loads((self._directory / _FACTS).read_bytes())
+            return told
+        except (OSError, ValueError):
+            return None
+
     def adopt(self, token: str) -> bool:
         """Map what another process has published, if it is of that state; else nothing is changed."""
         assert self._directory is not None
-        try:
-            told = orjson.loads((self._directory / _FACTS).read_bytes())
-        except (OSError, ValueError):
-            return False
-        if told["token"] != token:
+        told = self._told()
+        if told is None or told["token"] != token:
             return False
         self.facts = told["facts"]
         for name, (dtype, shape, length) in told["arrays"].items():

@@ -35,6 +35,10 @@ class Arrived(NamedTuple):
     versions: int | NDArray[np.int64]
     """The version at which they appeared, or at which each of them did."""
     faults: list[Refused]
+    sizes: NDArray[np.int64] | None = None
+    """How many of them appeared together each time, in order; None where all of a batch appear together."""
+    first_row: int = -1
+    """Where the source has the first of them, if it has an order."""
 
 
 class Versions(Protocol):
@@ -97,8 +101,10 @@ def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Ar
                 names = [name for name in frames[0].batch.schema.names if name in _KEPT or name in view.names]
                 table = pa.Table.from_batches([frame.batch.select(names) for frame in frames])
                 stamps = np.array([frame.version for frame in frames], np.int64)
-                each = np.repeat(stamps, [frame.batch.num_rows for frame in frames])
-                yield Arrived(ArrowBatch.trusted(table), view, each, [])
+                sizes = np.array([frame.batch.num_rows for frame in frames], np.int64)
+                some = sizes > 0
+                each = np.repeat(stamps, sizes)
+                yield Arrived(ArrowBatch.trusted(table), view, each, [], sizes[some], frames[0].first_row)
 
 
 _KEPT = frozenset({"id", "source", "time", "phase"})

@@ -12,24 +12,29 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from time import monotonic, perf_counter, sleep
 from uuid import uuid4
 
 import orjson
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupStateTimeout
 
 from tidegate.errors import SettingError
+from tidegate.pipeline.combine import KEPT, STATE, Combining, forget
 from tidegate.pipeline.failure import failure
+from tidegate.pipeline.parts import Files
 from tidegate.pipeline.quarantine import Quarantine
 from tidegate.pipeline.select import VERSION, Select, Subscriptions
+from tidegate.pipeline.shards import keys
 from tidegate.pipeline.sinks import Receipts, Sink
 from tidegate.pipeline.sources import Source
 from tidegate.pipeline.status import Status
 from tidegate.pipeline.upkeep import Upkeep
 from tidegate.pipeline.warmth import Warmth
-from tidegate.pipeline.work import COUNTS, RECEIPTS, WATERMARK, Half, Work
+from tidegate.pipeline.work import COUNTS, RECEIPTS, SHARDED, WATERMARK, Half, Work
 from tidegate.store.place import place
 from tidegate.store.registry import Registry
 
@@ -57,12 +62,18 @@ class Flow:
         checkpoint: str | os.PathLike[str],
         quarantine: str | os.PathLike[str] | None = None,
         interval: float = 0.0,
-        lateness: float = 60.0,
+        lateness: float = 5.0,
+        patterns: bool = True,
     ) -> None:
         self._spark, self._source, self._registry, self._sinks = spark, source, registry, sinks
         self._checkpoint = os.fspath(checkpoint).rstrip("/")
         self._interval, self._lateness = interval, int(lateness * 1e6)
-        self.query = _identified(self._checkpoint, source.identity)
+        self._facts = _identified(self._checkpoint, source.identity, patterns, spark.sparkContext.defaultParallelism)
+        self.query = str(self._facts["query"])
+        self._files = Files(f"{self._checkpoint}/patterns") if self._facts["patterns"] else None
+        self._now: set[str] = set()
+        self._before: set[str] = set()
+        self._kept: tuple[int, set[str]] = (-1, set())
         self.quarantine = Quarantine.at(quarantine or f"{self._checkpoint}/quarantine")
         self.status = Status(registry)
         self._stopping = threading.Event()
@@ -80,20 +91,32 @@ class Flow:
         for sink in self._sinks:
             sink.begin(self.query)
         publications, feed = self._source.stream(self._spark, self.query, self._registry)
-        halves: dict[Half, None] = dict.fromkeys(sink.half for sink in self._sinks)
-        select = Select(feed, Subscriptions(os.fspath(self._registry.shelf), self._registry))
-        work = Work(select, tuple(halves), self.quarantine)
-        writer = publications.mapInArrow(work, RECEIPTS).writeStream.foreachBatch(self._batch)
+        halves: tuple[Half, ...] = tuple(dict.fromkeys(sink.half for sink in self._sinks))
+        subscriptions = Subscriptions(os.fspath(self._registry.shelf), self._registry)
+        select = Select(feed, subscriptions)
+        if self._files is None:
+            work = Work(select, halves, self.quarantine)
+            receipts = publications.mapInArrow(work, RECEIPTS)
+        else:
+            shards = keys(int(self._facts["shards"]))
+            work = Work(select, halves, self.quarantine, self._files, shards)
+            combine = Combining(self._files, self.query, shards, self._lateness, subscriptions, halves)
+            receipts = combined(publications.mapInArrow(work, SHARDED), combine)
+        writer = receipts.writeStream.foreachBatch(self._batch)
         if available_now:
             writer = writer.trigger(availableNow=True)
         elif self._interval:
             writer = writer.trigger(processingTime=f"{self._interval} seconds")
-        self._running = writer.option("checkpointLocation", f"{self._checkpoint}/spark").start()
+        writer = writer.option("checkpointLocation", f"{self._checkpoint}/spark")
+        with partitions(self._spark, int(self._facts["shards"])):
+            self._running = writer.start()
         self._upkeep.start()
 
     def _tidy(self) -> None:
         """Let go of subscriptions and publications that no batch can need."""
         self._registry.prune()
+        if self._files is not None and self._kept[0] > 0:
+            self._files.tidy(*self._kept)
         progress = self._running.lastProgress if self._running else None
         if progress and progress.sources[0].endOffset:
             self._source.done(orjson.loads(progress.sources[0].endOffset))
@@ -119,6 +142,9 @@ class Flow:
         for sink in self._sinks:
             sink.commit(batch, found)
         counts = [orjson.loads(payload) for payload in found.of(COUNTS)]
+        if self._files is not None:  # a batch that is run again begins from the state of the one before
+            self._before, now = self._now, {name for names in found.of(KEPT) for name in orjson.loads(names)}
+            self._kept, self._now = (batch - 1, self._before | now), now
         self.status.add(batch, counts, worked - began, perf_counter() - worked)
         self._warmth.used()
 
@@ -151,19 +177,45 @@ class Flow:
         self._warmth.stop()
         self._upkeep.stop()
         self._source.close()
+        forget(self.query)
         for sink in self._sinks:
             sink.close()
 
 
-def _identified(checkpoint: str, source: str) -> str:
-    """The name of the query that a checkpoint belongs to, made when it is first used."""
+def combined(parts: DataFrame, combine: Combining) -> DataFrame:
+    """What select gives, grouped by shard and taken further by patterns that have state."""
+    return parts.groupBy("shard").applyInPandasWithState(
+        combine,
+        RECEIPTS,
+        STATE,
+        "append",
+        GroupStateTimeout.NoTimeout,
+    )
+
+
+@contextmanager
+def partitions(spark: SparkSession, count: int) -> Iterator[None]:
+    """While a query starts, as many partitions as there are shards; it keeps what it starts with."""
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name)
+    spark.conf.set(name, str(count))
+    try:
+        yield
+    finally:
+        spark.conf.set(name, str(before))
+
+
+def _identified(checkpoint: str, source: str, patterns: bool, shards: int) -> dict[str, object]:
+    """What is settled when a checkpoint is first used: the query's name, its source, and how patterns are spread."""
     where = place(checkpoint)
     data = where.read("tidegate.json")
     if data is None:
-        query = uuid4().hex
-        where.write("tidegate.json", orjson.dumps({"query": query, "source": source}))
-        return query
-    facts = orjson.loads(data)
-    if facts["source"] != source:
-        raise SettingError(f"the source that this checkpoint belongs to: {facts['source']}", source, checkpoint)
-    return str(facts["query"])
+        facts = {"query": uuid4().hex, "source": source, "patterns": patterns, "shards": shards}
+        where.write("tidegate.json", orjson.dumps(facts))
+        return facts
+    known: dict[str, object] = {"patterns": False, "shards": shards, **orjson.loads(data)}
+    if known["source"] != source:
+        raise SettingError(f"the source that this checkpoint belongs to: {known['source']}", source, checkpoint)
+    if known["patterns"] != patterns:
+        raise SettingError(f"patterns as this checkpoint was begun: {known['patterns']}", f"{patterns}", checkpoint)
+    return known

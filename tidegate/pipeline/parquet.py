@@ -19,9 +19,8 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from tidegate.errors import SettingError, StoreError, shown
-from tidegate.pipeline.select import Found
 from tidegate.pipeline.sinks import Receipts
-from tidegate.pipeline.work import Receipt
+from tidegate.pipeline.work import Notifications, Receipt
 from tidegate.store.place import place, synced
 
 __all__ = ["Parquet"]
@@ -113,7 +112,7 @@ class _Writer:
         self._name = f"{uuid4().hex}.parquet"
         self._file: pq.ParquetWriter | None = None
 
-    def take(self, found: Found) -> None:
+    def take(self, found: Notifications) -> None:
         if not found.notifications:
             return
         table = getattr(found, self._half.form)

@@ -17,9 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import TaskContext
 
-from tidegate.fault import Refused
-from tidegate.index import Batch, Matches, outcome
-from tidegate.pipeline.feed import Feed
+from tidegate.index import Matches, outcome
+from tidegate.pipeline.feed import Arrived, Feed
 from tidegate.store.registry import Registry
 from tidegate.store.shelf import Shelf
 from tidegate.store.view import View
@@ -82,26 +81,26 @@ class Found:
     ``seconds`` is what the index took to find them.
     """
 
-    def __init__(self, batch: Batch, matches: Matches, view: View, faults: list[Refused], seconds: float) -> None:
-        self._batch, self._matches, self._view = batch, matches, view
-        self.faults, self.seconds = faults, seconds
-        self.publications = batch.length
+    def __init__(self, arrived: Arrived, matches: Matches, seconds: float) -> None:
+        self.batch, self.view, self.versions, self.faults, self.sizes, self.first_row = arrived
+        self._matches, self.seconds = matches, seconds
+        self.publications = self.batch.length
         self.notifications = len(matches.owners)
 
     @cached_property
     def times(self) -> NDArray[np.int64]:
         """When the publications happened, in microseconds since 1970."""
-        return self._batch.times()
+        return self.batch.times()
 
     @cached_property
     def grouped(self) -> pa.Table:
         """A row per publication that matched something."""
-        return outcome.grouped(self._batch, self._matches, self._view.catalogue)
+        return outcome.grouped(self.batch, self._matches, self.view.catalogue)
 
     @cached_property
     def flat(self) -> pa.Table:
         """A row per notification."""
-        return outcome.flat(self._batch, self._matches, self._view.catalogue)
+        return outcome.flat(self.batch, self._matches, self.view.catalogue)
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class Select:
     subscriptions: Subscriptions
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Found]:
-        for batch, view, versions, faults in self.feed(batches, self.subscriptions):
+        for arrived in self.feed(batches, self.subscriptions):
             began = perf_counter()
-            matches = view.match(batch, versions)
-            yield Found(batch, matches, view, faults, perf_counter() - began)
+            matches = arrived.view.match(arrived.batch, arrived.versions)
+            yield Found(arrived, matches, perf_counter() - began)

@@ -18,8 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidegate.model import FLAT, GROUPED
-from tidegate.pipeline.select import Found
-from tidegate.pipeline.work import Half, Receipt
+from tidegate.pipeline.work import Half, Notifications, Receipt
 from tidegate.store.notifications import NotificationStore
 
 __all__ = ["Callback", "Console", "Kafka", "Receipts", "Sent", "Sink", "Sql"]
@@ -83,7 +82,7 @@ class _Sending:
         self._form = form
         self._tables: list[pa.Table] = []
 
-    def take(self, found: Found) -> None:
+    def take(self, found: Notifications) -> None:
         if found.notifications:
             self._tables.append(getattr(found, self._form))
 

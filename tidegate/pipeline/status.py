@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
+from tidegate.patterns.memory import LONG_AGO
 from tidegate.store.registry import Registry
 
 __all__ = ["Snapshot", "Status"]
@@ -50,12 +51,13 @@ class Status:
         self.newest: int | None = None
         self._last, self._batch_seconds, self._task_seconds, self._sink_seconds = -1, 0.0, 0.0, 0.0
         self._count, self._counted = 0, float("-inf")
+        self._shards: dict[int, Mapping[str, Any]] = {}
         self.state = "starting"
 
     def add(self, batch: int, counts: Sequence[Mapping[str, Any]], work: float, sinks: float) -> None:
         """A batch is done: what its tasks counted, and how long tasks and sinks took."""
         publications, notifications, quarantined, late = (
-            sum(task[name] for task in counts) for name in ("publications", "notifications", "quarantined", "late")
+            sum(task.get(name, 0) for task in counts) for name in ("publications", "notifications", "quarantined", "late")
         )
         with self._lock:
             self.publications += publications
@@ -63,7 +65,7 @@ class Status:
             self.quarantined += quarantined
             self.late += late
             if publications:
-                newest = max(task["newest"] for task in counts)
+                newest = max(task.get("newest", LONG_AGO) for task in counts)
                 self.newest = newest if self.newest is None else max(newest, self.newest)
             self.batches += 1
             self._last = batch
@@ -72,6 +74,9 @@ class Status:
             self._batch_seconds, self._sink_seconds = work + sinks, sinks
             self._task_seconds = max((task["seconds"] for task in counts), default=0.0)
             self._recent.append((monotonic(), publications, notifications))
+            for task in counts:
+                if "shard" in task:
+                    self._shards[task["shard"]] = task
 
     def _subscriptions(self, now: float) -> int:
         if now >= self._counted + _COUNTED:

@@ -15,13 +15,17 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from tidegate.pipeline.parts import Files, Parting
 from tidegate.pipeline.quarantine import Quarantine
-from tidegate.pipeline.select import Found, Select, part, told
+from tidegate.pipeline.select import Select, part, told
 
-__all__ = ["COUNTS", "RECEIPTS", "WATERMARK", "Half", "Receipt", "Work", "Writer"]
+__all__ = ["COUNTS", "RECEIPTS", "SHARDED", "WATERMARK", "Half", "Notifications", "Receipt", "Work", "Writer"]
 
 RECEIPTS = "kind string, payload binary"
+#: The same with the shard that takes it, where patterns are combined after select.
+SHARDED = f"shard int, {RECEIPTS}"
 _RECEIPTS = pa.schema([("kind", pa.string()), ("payload", pa.binary())])
+_SHARDED = pa.schema([("shard", pa.int32()), *_RECEIPTS])
 
 #: The local property by which the flow tells tasks before which event time a publication is late.
 WATERMARK = "tidegate.watermark"
@@ -33,10 +37,26 @@ COUNTS = "counts"
 Receipt = tuple[str, bytes]
 
 
+class Notifications(Protocol):
+    """What is told, as tables that are made when they are asked for."""
+
+    @property
+    def notifications(self) -> int:
+        """How many there are."""
+
+    @property
+    def flat(self) -> pa.Table:
+        """A row per notification."""
+
+    @property
+    def grouped(self) -> pa.Table:
+        """A row per publication."""
+
+
 class Writer(Protocol):
     """The worker half of a sink, made anew for each task. Everything that reaches the workers is pickled."""
 
-    def take(self, found: Found) -> None:
+    def take(self, found: Notifications) -> None:
         """Write what was found, or keep it until the end."""
 
     def close(self) -> Iterator[Receipt]:
@@ -56,6 +76,10 @@ class Work:
     select: Select
     halves: Sequence[Half]
     quarantine: Quarantine | None
+    files: Files | None = None
+    """Where what patterns want is written; None where there are none."""
+    shards: Sequence[int] = ()
+    """The keys of the shards that combine it."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         began = perf_counter()
@@ -65,6 +89,7 @@ class Work:
         counts = {"publications": 0, "notifications": 0, "late": 0, "newest": _LONG_AGO}
         matching = writing = 0.0
         faults = []
+        parting = Parting(self.files, self.shards, batch, number) if self.files is not None else None
         for found in self.select(batches):
             counts["publications"] += found.publications
             counts["notifications"] += found.notifications
@@ -77,6 +102,10 @@ class Work:
             for writer in writers:
                 writer.take(found)
             writing += perf_counter() - before
+            if parting is not None:
+                before = perf_counter()
+                parting.take(found)
+                matching += perf_counter() - before
         before = perf_counter()
         if faults and self.quarantine is not None:
             self.quarantine.keep(batch, number, faults)
@@ -84,5 +113,11 @@ class Work:
         now = perf_counter()
         seconds = {"seconds": now - began, "matching": matching, "writing": writing + now - before}
         receipts.append((COUNTS, orjson.dumps({**counts, "quarantined": len(faults), **seconds})))
-        kinds, payloads = zip(*receipts, strict=True)
-        yield pa.record_batch([pa.array(kinds, pa.string()), pa.array(payloads, pa.binary())], schema=_RECEIPTS)
+        if parting is None:
+            kinds, payloads = zip(*receipts, strict=True)
+            yield pa.record_batch([pa.array(kinds), pa.array(payloads, pa.binary())], schema=_RECEIPTS)
+            return
+        rows = [*parting.close(), *((self.shards[0], kind, payload) for kind, payload in receipts)]
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, _SHARDED, strict=True)]
+        yield pa.record_batch(arrays, schema=_SHARDED)

@@ -22,8 +22,10 @@ from tidegate.engine import compiled, without_garbage_collection
 from tidegate.errors import SnapshotError, StoreError
 from tidegate.index import Index
 from tidegate.index.catalogue import SCHEMA, Catalogue
+from tidegate.index.patterns import Patterns
 from tidegate.index.snapshot import save
 from tidegate.language.limits import NO_LIMITS
+from tidegate.patterns import Pattern
 from tidegate.store.manifest import Ended, Manifest, Named, current, file_name, serials
 from tidegate.store.place import Place, place
 from tidegate.store.row import Row
@@ -123,30 +125,39 @@ class Shelf:
     def _written(self, rows: Sequence[Row]) -> Named | None:
         if not rows:
             return None
-        index = Index()
+        index, patterns = Index(), Patterns()
         with without_garbage_collection():
             for number, row in enumerate(rows):
-                index.add(number, compiled(row.subscription, NO_LIMITS))
+                found = compiled(row.subscription, NO_LIMITS)
+                if isinstance(found, Pattern):
+                    patterns.add(number, found)
+                else:
+                    index.add(number, found)
         fields = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in SCHEMA]
         gone = [(number, row.until) for number, row in enumerate(rows) if row.until is not None]
         ended = Ended([number for number, _ in gone], [until for _, until in gone])
         catalogue = Catalogue(pa.table(fields, SCHEMA))
-        return self._save("layer", index, catalogue, np.arange(len(rows)), _sinces(rows), ended)
+        return self._save("layer", index, catalogue, patterns, np.arange(len(rows)), _sinces(rows), ended)
 
     def _save(
         self,
         kind: str,
         index: Index,
         catalogue: Catalogue,
+        patterns: Patterns,
         numbers: NDArray[np.int64],
         since: NDArray[np.int64],
         ended: Ended,
     ) -> Named:
         name = f"{kind}-{uuid4().hex}"
+        place = np.full(len(since), -1, np.int64)
+        place[numbers] = np.arange(len(numbers))
 
         def write(directory: Path) -> None:
             save(index, catalogue, directory, numbers)
             np.save(directory / "since.npy", since[numbers])
+            if len(patterns):
+                patterns.save(directory / "patterns", place)
 
         self._place.put(name, write)
         return Named(name, len(numbers), ended)
@@ -186,14 +197,16 @@ class Shelf:
         kept = np.ones(len(view.since), np.bool_)
         for number, version in until.items():
             if version <= oldest:
-                view.index.remove(number)
+                if number not in view.patterns:
+                    view.index.remove(number)
                 kept[number] = False
         if not kept.any():
             return None
         place = np.cumsum(kept) - 1
         left = {int(place[number]): version for number, version in until.items() if version > oldest}
         numbers = np.flatnonzero(kept)
-        return self._save(kind, view.index, view.catalogue, numbers, view.since, Ended(list(left), list(left.values())))
+        ended = Ended(list(left), list(left.values()))
+        return self._save(kind, view.index, view.catalogue, view.patterns, numbers, view.since, ended)
 
     def _merge_aside(self) -> None:
         """Merge what is too large to wait for in a thread, and publish it when it is done."""

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from tidegate.errors import SnapshotError
 from tidegate.index import Batch, Index, Matches
 from tidegate.index.catalogue import Catalogue
+from tidegate.index.patterns import Patterns, read_patterns
 from tidegate.index.segment import Segment
 from tidegate.index.snapshot import assembled, read
 from tidegate.store.manifest import Ended
@@ -36,6 +37,7 @@ class Layer:
     segment: Segment
     subscriptions: pa.Table
     since: NDArray[np.int64]
+    patterns: tuple[Segment, pa.Table, pa.Table] | None = None
 
     @staticmethod
     def open(directory: Path) -> Layer:
@@ -47,7 +49,7 @@ class Layer:
             raise SnapshotError("a layer of a shelf", f"{error}", str(directory)) from None
         if len(since) != subscriptions.num_rows:
             raise SnapshotError(f"{subscriptions.num_rows} versions", f"{len(since)}", str(directory))
-        return Layer(segment, subscriptions, since)
+        return Layer(segment, subscriptions, since, read_patterns(directory))
 
 
 class View:
@@ -58,6 +60,7 @@ class View:
         self.index: Index
         self.catalogue: Catalogue
         self.index, self.catalogue = assembled([(layer.segment, layer.subscriptions) for layer in layers])
+        self.patterns = Patterns.assembled([(layer.subscriptions.num_rows, layer.patterns) for layer in layers])
         self.since = np.concatenate([layer.since for layer in layers]) if layers else np.zeros(0, np.int64)
         self._newest = max((int(layer.since.max()) for layer in layers if len(layer.since)), default=0)
         self._until: NDArray[np.int64] | None = None
@@ -67,6 +70,8 @@ class View:
                 if self._until is None:
                     self._until = np.full(len(self.since), _NEVER)
                 self._until[start + np.asarray(gone.numbers, np.int64)] = gone.versions
+
+        self._filters: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     def covers(self, oldest: int, version: int) -> bool:
         """Whether it answers for all these versions."""
@@ -83,7 +88,30 @@ class View:
     def names(self) -> set[str]:
         """The names that some subscription asks about."""
         columns = {column for segment in self.index.segments for column in segment.clauses.columns}
-        return {name for column in columns for name in column.attributes}
+        return {name for column in columns for name in column.attributes} | self.patterns.names
+
+    def until(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The versions at which subscriptions ended; beyond all others for those that have not."""
+        return np.full(len(numbers), _NEVER) if self._until is None else self._until[numbers]
+
+    @cached_property
+    def _by_since(self) -> NDArray[np.int64]:
+        return np.argsort(self.since, kind="stable")
+
+    def numbers(self, since: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of subscriptions by the versions at which they were made; −1 for those that are not here."""
+        if not len(self.since):
+            return np.full(len(since), -1)
+        order = self._by_since
+        found = order[np.minimum(np.searchsorted(self.since, since, sorter=order), len(order) - 1)]
+        return np.where(self.since[found] == since, found, -1)
+
+    def filters_of(self, shard: int, shards: int) -> NDArray[np.int64]:
+        """The filters that some pattern of a shard has; a subscription is in the shard that its version says."""
+        if (shard, shards) not in self._filters:
+            mine = self.since[self.patterns.subscriptions] % shards == shard
+            self._filters[shard, shards] = self.patterns.filters_by(mine)
+        return self._filters[shard, shards]
 
     def match(self, batch: Batch, versions: int | NDArray[np.int64]) -> Matches:
         """The owners per publication that were active at its version: one version for all, or one for each."""

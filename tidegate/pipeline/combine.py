@@ -1,0 +1,281 @@
+"""Combine on Spark: patterns with state, keyed by shard, in Spark's own state store and checkpoint.
+
+What Spark keeps for a shard is small: the name of a snapshot and of the parts that came since, and a token. That is
+the truth. The live arrays lie in files of the machine that every Python worker maps; they are used when their token
+is the one that Spark expects, and built again from snapshot and parts when it is not. So a task may run anywhere,
+fail anywhere and be run again, and each batch counts once.
+
+    parts of select ─► shard: state (Spark) ─► arrays (mapped, or built again) ─► Combine ─► sinks' worker halves
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from tidegate.index import outcome
+from tidegate.patterns import Combine, Raised, Standing
+from tidegate.patterns._pattern import NEVER
+from tidegate.patterns.memory import LONG_AGO
+from tidegate.pipeline.parts import PART, Files, pieces
+from tidegate.pipeline.select import Subscriptions, part, told
+from tidegate.pipeline.work import COUNTS, Half
+from tidegate.store import bundle
+from tidegate.store.place import cache_directory
+from tidegate.store.view import View
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql.streaming.state import GroupState
+
+__all__ = ["KEPT", "STATE", "Combining", "forget"]
+
+STATE = "value string"
+#: The kind of the receipt that names the files a shard may still need.
+KEPT = "kept"
+#: A snapshot is written when the parts since the last one are so many, or larger than it and than this.
+_MOST_PARTS, _MOST_BYTES = 100, 16 << 20
+
+
+@dataclass(frozen=True)
+class Combining:
+    """The function that Spark calls for each shard of each batch."""
+
+    files: Files
+    query: str
+    keys: Sequence[int]
+    lateness: int
+    subscriptions: Subscriptions
+    halves: Sequence[Half]
+
+    def __call__(self, key: tuple[int], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        import pandas as pd
+
+        began = perf_counter()
+        shard = self.keys.index(key[0])
+        parts, passing = [], []
+        for frame in frames:
+            for kind, payload in zip(frame["kind"], frame["payload"], strict=True):
+                if kind == PART:
+                    parts.append(orjson.loads(payload))
+                else:
+                    passing.append((kind, payload))
+        known = orjson.loads(state.get[0]) if state.exists else {}
+        fresh, receipts = self._step(shard, parts, known, began)
+        state.update((orjson.dumps(fresh).decode(),))
+        kinds, payloads = zip(*passing, *receipts, strict=True)
+        yield pd.DataFrame({"kind": kinds, "payload": payloads})
+
+    def _step(
+        self, shard: int, parts: list[dict[str, Any]], known: dict[str, Any], began: float
+    ) -> tuple[dict[str, Any], list[tuple[str, bytes]]]:
+        """The shard's next state, and the receipts of its sinks."""
+        batch, version = int(told("streaming.sql.batchId") or 0), known.get("version", -1)
+        versions = [v for p in parts for v, _ in p["versions"]]
+        oldest, newest = (min(versions), max(versions)) if versions else (max(version, 0), max(version, 0))
+        view = self.subscriptions.view(oldest, max(newest, version))
+        with _live(self.query, shard, self.lateness, known, self.files) as (live, token):
+            delta: dict[str, Any] = {"parts": sorted(parts, key=lambda p: (p["order"] is None, p["order"])), "changes": None}
+            if newest > version:
+                delta["changes"] = self._changes(live, view, shard, batch, version, oldest, newest)
+            raised = _apply(live, delta, self.files)
+            fresh = {
+                "token": token,
+                "version": max(newest, version),
+                "snapshot": known.get("snapshot"),
+                "bytes": known.get("bytes", 0),
+                "deltas": _extended(known.get("deltas", []), delta),
+            }
+            size = sum(p["bytes"] for d in fresh["deltas"] for p in d["parts"])
+            if len(fresh["deltas"]) > _MOST_PARTS or size > max(fresh["bytes"], _MOST_BYTES):
+                data = bundle.packed(live.snapshot())
+                fresh |= {"snapshot": f"state-{batch:012d}-{shard}-{token}", "bytes": len(data), "deltas": []}
+                self.files.write(fresh["snapshot"], data)
+            facts = {**live.counts, "state_bytes": live.arrays.nbytes, "waiting": live.waiting, "sizes": live.sizes()}
+        before = perf_counter()
+        found = _Raised(raised, view)
+        writers = [half.writer(batch, part()) for half in self.halves]
+        for writer in writers:
+            writer.take(found)
+        receipts = [receipt for writer in writers for receipt in writer.close()]
+        seconds = {"seconds": perf_counter() - began, "combining": before - began, "writing": perf_counter() - before}
+        counts = {"notifications": found.notifications, "shard": shard, **facts, **seconds}
+        receipts.append((COUNTS, orjson.dumps(counts)))
+        receipts.append((KEPT, orjson.dumps(_named(fresh))))
+        return fresh, receipts
+
+    def _changes(
+        self, live: Combine, view: View, shard: int, batch: int, version: int, oldest: int, newest: int
+    ) -> str | None:
+        """Write down who comes and goes in this batch, so that the shard can be built again without a registry."""
+        there = view.patterns.subscriptions
+        since, until = view.since[there], view.until(there)
+        rows = np.flatnonzero((since % len(self.keys) == shard) & (since > version) & (since <= newest))
+        admitted = []
+        for row, (_, standing) in zip(rows.tolist(), view.patterns.admitted(rows), strict=True):
+            ends = min(int(until[row]), NEVER)
+            keys = [key.hex() for key in standing.filters]
+            admitted.append([int(since[row]), ends, *standing[3:6], keys, *standing[7:]])
+        owners = live.owners()
+        numbers = view.numbers(owners)
+        ended = np.where(numbers < 0, oldest, view.until(np.maximum(numbers, 0)))
+        gone = np.flatnonzero(ended <= newest)
+        leaving = [[int(owners[i]), int(ended[i])] for i in gone]
+        leaving += [[since, until] for since, until, *_ in admitted if until <= newest]
+        if not admitted and not leaving:
+            return None
+        name = f"change-{batch:012d}-{shard}-{uuid4().hex}"
+        self.files.write(name, bundle.packed({}, {"admitted": admitted, "ended": leaving}))
+        return name
+
+
+class _Raised:
+    """What patterns told, as the sinks take it."""
+
+    def __init__(self, raised: Raised, view: View) -> None:
+        self._raised, self._view = raised, view
+        self._numbers = view.numbers(raised.owner).astype(np.int32)
+        self.notifications = len(raised)
+
+    @cached_property
+    def flat(self) -> pa.Table:
+        return outcome.raised_flat(self._raised, self._view.catalogue, self._numbers)
+
+    @cached_property
+    def grouped(self) -> pa.Table:
+        return outcome.raised_grouped(self._raised, self._view.catalogue, self._numbers)
+
+
+# --- the state ------------------------------------------------------------------------------------------------------
+
+
+def _apply(shard: Combine, delta: dict[str, Any], files: Files) -> Raised:
+    """One batch, for the first time or again: the same arrays come out."""
+    facts, lateness = shard.arrays.facts, shard.lateness
+    parts = delta["parts"]
+    newest: int | None = facts.get("newest")
+    before = newest
+    stamped: list[tuple[int, int]] = []  # versions, and the newest publication up to them
+    for p in parts:
+        stamped += [(version, top) for version, top in p["versions"]]
+
+    def clock_at(version: int) -> int | None:
+        """How far the clock was when the subscriptions came to a version."""
+        tops = [top for v, top in stamped if v < version]
+        top = max([*tops, *([] if before is None else [before])], default=None)
+        wall = facts.get("wall")
+        found = [t - lateness for t in (top, wall) if t is not None]
+        return max(found, default=None)
+
+    gone = np.empty(0, np.int64)
+    if delta["changes"] is not None:
+        _, changes = files.read(delta["changes"])
+        standing = [
+            Standing(since, since, until, family, form, numbers, [bytes.fromhex(k) for k in keys], begins, ends)
+            for since, until, family, form, numbers, keys, begins, ends in changes["admitted"]
+        ]
+        shard.admit(standing, [clock_at(s.since) for s in standing])
+        gone = np.array([owner for owner, _ in changes["ended"]], np.int64)
+        until = np.array([version for _, version in changes["ended"]], np.int64)
+        clocks = {int(v): clock_at(int(v)) for v in np.unique(until)}
+        last = [LONG_AGO if (clock := clocks[int(v)]) is None else clock for v in until]
+        shard.end(gone, until, np.array(last, np.int64))
+    arrivals = []
+    high = before
+    for p in parts:
+        if p["file"] is not None:
+            clock = clock_at(-1) if p["order"] == -1 or high is None else max(high - lateness, clock_at(-1) or LONG_AGO)
+            arrivals += [piece.arrivals(shard, clock, lateness) for piece in pieces(files, p["file"])]
+        tops = [top for _, top in p["versions"]]
+        high = max([*tops, *([] if high is None else [high])], default=None)
+    walls = [p["wall"] for p in parts if p["wall"] is not None]
+    wall = max([*walls, *([facts["wall"]] if "wall" in facts else [])], default=None)
+    ends = [t - lateness for t in (high, wall) if t is not None]
+    first = None
+    if shard.clock is None and ends:
+        firsts = [p["first"] for p in parts if p["first"] is not None]
+        in_order = parts and parts[0]["order"] not in (None, -1)
+        first = ((firsts[0] if in_order else min(firsts)) if firsts else min(walls)) - lateness
+    raised = shard.take(arrivals, max(ends, default=None), first)
+    if high is not None:
+        facts["newest"] = high
+    if wall is not None:
+        facts["wall"] = wall
+    if len(gone):
+        shard.dismiss(gone)
+    return raised
+
+
+@contextmanager
+def _live(
+    query: str, shard: int, lateness: int, known: dict[str, Any], files: Files
+) -> Iterator[tuple[Combine, str]]:
+    """The shard as Spark expects it, to be taken one batch further; and the token of what it is then."""
+    directory = cache_directory() / "patterns" / query / str(shard)
+    directory.mkdir(parents=True, exist_ok=True)
+    fresh = uuid4().hex
+    with (directory / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # a task that was given up, but still runs: leave the files to it
+            yield _built(Combine(lateness), known, files), fresh
+            return
+        token, combine = known.get("token"), _LIVE.pop((query, shard), None) or Combine(lateness, directory)
+        if token is None or combine.arrays.token != token:
+            combine.arrays.retract()
+            combine = _built(Combine(lateness, directory), known, files)
+        elif combine.arrays.facts.get("token") != token:  # another process has taken it further
+            combine.adopt(token)
+        combine.arrays.retract()
+        yield combine, fresh
+        combine.arrays.facts["token"] = fresh
+        combine.arrays.publish(fresh)
+        _LIVE[query, shard] = combine
+
+
+#: Shards that this process has mapped.
+_LIVE: dict[tuple[str, int], Combine] = {}
+
+
+def _built(combine: Combine, known: dict[str, Any], files: Files) -> Combine:
+    """The state from its snapshot and what came since."""
+    if known.get("snapshot"):
+        arrays, _ = files.read(known["snapshot"])
+        combine.restore(arrays)
+    for delta in known.get("deltas", []):
+        _apply(combine, delta, files)
+    return combine
+
+
+def _extended(deltas: list[dict[str, Any]], delta: dict[str, Any]) -> list[dict[str, Any]]:
+    """One more batch to be repeated. Versions matter only where somebody comes or goes."""
+    if delta["changes"] is None:
+        parts = [
+            {**p, "versions": [[p["versions"][-1][0], max(top for _, top in p["versions"])]] if p["versions"] else []}
+            for p in delta["parts"]
+        ]
+        delta = {**delta, "parts": parts}
+    return [*deltas, delta]
+
+
+def _named(state: dict[str, Any]) -> list[str]:
+    """The files that a state is built from."""
+    names = [p["file"] for d in state["deltas"] for p in d["parts"]] + [d["changes"] for d in state["deltas"]]
+    return [name for name in [*names, state["snapshot"]] if name is not None]
+
+
+def forget(query: str) -> None:
+    """Remove the live arrays of a query from this machine: they can be built again."""
+    shutil.rmtree(cache_directory() / "patterns" / query, ignore_errors=True)

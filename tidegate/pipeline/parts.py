@@ -1,0 +1,188 @@
+"""What select hands to combine: per shard, the publications that passed a filter of its patterns, as a file.
+
+A task writes one file per shard that has any and sends a reference; the same file is what the shard's state is built
+again from, if need be. The reference also says what appeared when, which moves the clock of all shards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tidegate.index.patterns import Passed, passed
+from tidegate.kernels.memory import own_numbers
+from tidegate.language import from_json, to_json
+from tidegate.language.limits import NO_LIMITS
+from tidegate.patterns.combine import Combine
+from tidegate.patterns.memory import LONG_AGO, Arrivals
+from tidegate.pipeline.select import Found
+from tidegate.predicates.column import Column
+from tidegate.store import bundle
+from tidegate.store.place import place
+from tidegate.store.view import View
+
+__all__ = ["PART", "Files", "Parting", "Piece", "pieces"]
+
+#: The kind of the rows that are references to parts.
+PART = "part"
+
+_FIELDS = ("time", "offsets", "letters", "phase", "hash", "source", "values", "start", "hits")
+
+
+@dataclass(frozen=True)
+class Files:
+    """The directory of a query's parts and states, at a path or URL; travels to the workers."""
+
+    location: str
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file whole. Like Spark's own checkpoint it is safe from crashes of programs, not of the machine."""
+        if "://" in self.location:
+            place(self.location).write(name, data)
+            return
+        os.makedirs(self.location, exist_ok=True)
+        aside = f"{self.location}/.{name}-{uuid4().hex}"
+        with open(aside, "wb") as file:
+            file.write(data)
+        os.replace(aside, f"{self.location}/{name}")
+
+    def read(self, name: str) -> tuple[dict[str, NDArray[Any]], Any]:
+        """A bundle by name."""
+        return bundle.read(Path(place(self.location).local(name)))
+
+    def tidy(self, batch: int, named: set[str]) -> None:
+        """Remove what is of batches before this one, unless it is named."""
+        where = place(self.location)
+        for name in where.names():
+            number = name.split("-")[1] if name.count("-") > 1 else ""
+            if number.isdigit() and int(number) < batch and name not in named:
+                where.remove(name)
+
+
+class Parting:
+    """Collects what one task found, and writes it."""
+
+    def __init__(self, files: Files, keys: Sequence[int], batch: int, part: int) -> None:
+        self._files, self._keys, self._batch, self._part = files, keys, batch, part
+        self._pieces: list[list[tuple[dict[str, NDArray[Any]], list[Any]]]] = [[] for _ in keys]
+        self._order: int | None = None
+        self._first: int | None = None
+        self._wall: int | None = None
+        self._versions: dict[int, int] = {}
+        self._newest = LONG_AGO
+        self._oldest_version: int | None = None
+
+    def take(self, found: Found) -> None:
+        """Keep what patterns may want of what was found."""
+        if not found.publications:
+            return
+        times, sizes = found.times, found.sizes
+        versions = np.broadcast_to(found.versions, found.publications)
+        if sizes is None:  # all of a batch appears together, in no order
+            sizes, self._order = np.array([found.publications]), -1
+            before = np.full(1, LONG_AGO)
+            newest = max(self._newest, int(times.max()))
+            self._first = min(int(times.min()), self._first if self._first is not None else int(times.min()))
+        else:
+            starts = np.cumsum(sizes) - sizes
+            tops = np.maximum.accumulate(np.maximum.reduceat(times, starts))
+            before = np.maximum(self._newest, np.concatenate(([LONG_AGO], tops[:-1])))
+            newest = max(self._newest, int(tops[-1]))
+            if self._first is None:
+                self._order, self._first = found.first_row, int(times[: sizes[0]].min())
+        self._newest = newest
+        edges = np.flatnonzero(np.diff(versions, prepend=versions[0] - 1))
+        for version, top in zip(versions[edges].tolist(), np.maximum.reduceat(times, edges).tolist(), strict=True):
+            self._versions[version] = max(top, self._versions.get(version, LONG_AGO))
+        patterns = found.view.patterns
+        if len(patterns):
+            matches = patterns.index.match(found.batch)
+            high = np.repeat(before, sizes)
+            self._keep(passed(found.batch, matches, patterns.columns), versions, high, found.view)
+
+    def _keep(self, found: Passed, versions: NDArray[np.int64], high: NDArray[np.int64], view: View) -> None:
+        patterns = view.patterns
+        was_hit = np.zeros(patterns.filters_given, np.bool_)
+        was_hit[found.hits] = True
+        columns = [[c.reading, c.operand if isinstance(c.operand, str) else to_json(c.operand)] for c in patterns.columns]
+        for shard in range(len(self._keys)):
+            wanted = np.zeros(patterns.filters_given, np.bool_)
+            wanted[view.filters_of(shard, len(self._keys))] = True
+            mine = np.flatnonzero(wanted & was_hit)
+            if not len(mine):
+                continue
+            number = np.full(patterns.filters_given, -1, np.int32)
+            number[mine] = np.arange(len(mine))
+            start, hits = own_numbers(found.start, found.hits, number, np.empty(len(mine), np.int64))
+            everyone = Arrivals(
+                found.time, high[found.rows], versions[found.rows], found.offsets, found.letters,
+                found.phase, found.hash, found.source, found.values, start, hits,
+            )  # fmt: skip
+            kept = everyone.picked(np.flatnonzero(np.diff(start)))
+            arrays = {name: getattr(kept, name) for name in (*_FIELDS, "version")}
+            arrays |= {"high": kept.clock, "keys": patterns.keys[mine]}
+            self._pieces[shard].append((arrays, columns))
+
+    def tick(self, wall: int) -> None:
+        """The time of day has come so far."""
+        self._wall = wall if self._wall is None else max(wall, self._wall)
+
+    def close(self) -> Iterator[tuple[int, str, bytes]]:
+        """A reference for each shard: its key, a kind, and what it refers to."""
+        for shard, key in enumerate(self._keys):
+            facts: dict[str, Any] = {
+                "order": self._order, "first": self._first, "versions": list(self._versions.items()),
+                "wall": self._wall, "file": None, "bytes": 0,
+            }  # fmt: skip
+            if self._pieces[shard]:
+                arrays = {f"{i}/{name}": a for i, (piece, _) in enumerate(self._pieces[shard]) for name, a in piece.items()}
+                data = bundle.packed(arrays, [columns for _, columns in self._pieces[shard]])
+                facts["file"] = f"part-{self._batch:012d}-{self._part}-{shard}-{uuid4().hex}"
+                facts["bytes"] = len(data)
+                self._files.write(facts["file"], data)
+            yield key, PART, orjson.dumps(facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a part: publications that were found with one view of the subscriptions."""
+
+    arrays: dict[str, NDArray[Any]]
+    columns: list[Column]
+
+    def arrivals(self, shard: Combine, clock: int | None, lateness: int) -> Arrivals:
+        """As the shard takes them: ``clock`` is how far the clock was before the part."""
+        a, memory = self.arrays, shard.memory
+        known = memory.filters
+        number = np.array([known.get(key.tobytes(), -1) for key in a["keys"]], np.int32)
+        start, hits = own_numbers(a["start"], a["hits"], number, np.empty(memory.key.length, np.int64))
+        values = np.full((len(a["time"]), len(memory.columns)), np.nan)
+        for i, column in enumerate(memory.columns):
+            if column in self.columns:
+                values[:, i] = a["values"][:, self.columns.index(column)]
+        clocks = np.maximum(a["high"] - lateness, LONG_AGO if clock is None else clock)
+        return Arrivals(
+            a["time"], clocks, a["version"], a["offsets"], a["letters"], a["phase"], a["hash"], a["source"],
+            values, start, hits,
+        )  # fmt: skip
+
+
+def pieces(files: Files, name: str) -> list[Piece]:
+    """The pieces of a part."""
+    arrays, described = files.read(name)
+    found: list[dict[str, NDArray[Any]]] = [{} for _ in described]
+    for path, array in arrays.items():
+        number, field = path.split("/")
+        found[int(number)][field] = array
+    columns = [
+        [Column(r, o if isinstance(o, str) else from_json(o, NO_LIMITS)) for r, o in listed] for listed in described
+    ]
+    return [Piece(piece, listed) for piece, listed in zip(found, columns, strict=True)]

@@ -1,0 +1,63 @@
+"""Several arrays in one piece of bytes: what is written by one process and read, without copying, by another.
+
+A header of JSON says what the arrays are; their bytes follow, aligned. Knows nothing of what they mean.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tidegate.errors import StoreError
+
+__all__ = ["packed", "read", "unpacked"]
+
+_MAGIC = b"TGB1"
+_ALIGN = 64
+
+
+def packed(arrays: Mapping[str, NDArray[Any]], facts: Any = None) -> bytes:
+    """The arrays and some facts (as JSON knows them) as bytes."""
+    described, parts, at = [], [], 0
+    for name, array in arrays.items():
+        data = np.ascontiguousarray(array)
+        described.append([name, data.dtype.str, data.shape, at])
+        parts += [data.tobytes(), bytes(-data.nbytes % _ALIGN)]
+        at += data.nbytes + -data.nbytes % _ALIGN
+    head = orjson.dumps({"arrays": described, "facts": facts})
+    start = -(-(12 + len(head)) // _ALIGN) * _ALIGN
+    return b"".join([_MAGIC, len(head).to_bytes(8, "little"), head, bytes(start - 12 - len(head)), *parts])
+
+
+def unpacked(data: Any, at: str = "") -> tuple[dict[str, NDArray[Any]], Any]:
+    """What was packed; the arrays lie in the bytes that were given."""
+    view = memoryview(data)
+    try:
+        if bytes(view[:4]) != _MAGIC:
+            raise ValueError("other first bytes")
+        size = int.from_bytes(view[4:12], "little")
+        head = orjson.loads(view[12 : 12 + size])
+        start = -(-(12 + size) // _ALIGN) * _ALIGN
+        arrays = {}
+        for name, dtype, shape, offset in head["arrays"]:
+            count = int(np.prod(shape, dtype=np.int64))
+            arrays[name] = np.frombuffer(view, np.dtype(dtype), count, start + offset if count else 0).reshape(shape)
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError("a whole bundle of arrays", f"{error}", at) from None
+    return arrays, head["facts"]
+
+
+def read(path: Path) -> tuple[dict[str, NDArray[Any]], Any]:
+    """A bundle that is a file, mapped."""
+    try:
+        with path.open("rb") as file:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # writable: kernels are compiled for such
+    except (OSError, ValueError) as error:
+        raise StoreError("a file with a bundle of arrays", f"{error}", str(path)) from None
+    return unpacked(data, str(path))
