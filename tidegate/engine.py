@@ -51,7 +51,7 @@ class Engine:
     ) -> None:
         self._limits = limits
         self._index, self._catalogue = Index(), Catalogue()
-        self._stage = Stage(_checked_lateness(lateness))
+        self._stage = Stage(checked_lateness(lateness))
         self._changing = threading.RLock()
         self._now: datetime | None = None
         if isinstance(subscriptions, Subscription) or not isinstance(subscriptions, Iterable):
@@ -259,7 +259,8 @@ def compiled(subscription: Subscription, limits: Limits) -> Filter | Pattern:
     return found
 
 
-def _checked_lateness(lateness: timedelta) -> int:
+def checked_lateness(lateness: timedelta) -> int:
+    """Microseconds."""
     if not isinstance(lateness, timedelta) or lateness < timedelta(0):
         raise SettingError("a timedelta of 0 or more as lateness", shown(lateness))
     return lateness // timedelta(microseconds=1)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import orjson
@@ -74,7 +75,7 @@ class Stage:
         for at, shard in enumerate(self._shards):
             mine = [number for number in self._new if number % len(self._shards) == at]
             if mine:
-                standing = self.patterns.standing(lambda number: self._new[number][0], None, mine)
+                standing = self.patterns.standing(lambda number: self._new[number][0], mine)
                 shard.admit(standing, [self._new[number][1] for number in mine])
                 self._know(at, {f for number in mine for f in self.patterns.filters_of(number)})
         self._new.clear()
@@ -177,7 +178,7 @@ class Stage:
         try:
             told = [orjson.loads((directory / _FACTS).read_bytes()) for directory in directories]
             facts = told[0] if alone else {}
-            stage = cls(facts.get("lateness", 0), facts.get("shards"))
+            stage = cls(max((one["lateness"] for one in told), default=0), facts.get("shards"))
             stage._clock, stage._calls = facts.get("clock"), facts.get("calls", 0)
             stage._now, stage.late = facts.get("now"), facts.get("late", 0)
             stage.patterns = Patterns.assembled([(read(d)[1].num_rows, read_patterns(d)) for d in directories])
@@ -187,10 +188,12 @@ class Stage:
                 for at, shard in enumerate(stage._shards):
                     with np.load(alone / f"shard-{at}.npz") as state:
                         shard.restore({name: state[name] for name in state.files})
-        except (OSError, KeyError, ValueError, EOFError) as error:
+        except (OSError, AttributeError, KeyError, TypeError, ValueError, EOFError, BadZipFile) as error:
             if isinstance(error, SnapshotError):
                 raise
-            raise SnapshotError("the patterns of a snapshot", f"{type(error).__name__}: {error}", str(directories[0])) from None
+            raise SnapshotError(
+                "the patterns of a snapshot", f"{type(error).__name__}: {error}", str(directories[0])
+            ) from None
         homes = {int(o): at for at, shard in enumerate(stage._shards) for o in shard.owners()}
         for standing in list(stage.patterns.standing(lambda _: stage._calls + 1)):
             home = homes.get(standing.owner)

@@ -42,10 +42,10 @@ REFUSED = {
     "k truth": ("topk(TRUE, 'PT1S', n)", tg.TypeMismatch, "whole number"),
     "k attribute": ("topk(n, 'PT1S', n)", tg.TypeMismatch, "whole number"),
     "k just too large": ("topk(1001, 'PT1S', n)", tg.LimitError, "1000"),
-    "k large": ("topk(1000000000, 'PT1S', n)", tg.LimitError, "limit k"),
+    "k large": ("topk(1000000000, 'PT1S', n)", tg.LimitError, "(setting k)"),
     # windows of time
     **{
-        f"{name} window {what}": (text.format(window), tg.TypeMismatch, "duration")
+        f"{name} window {what}": (text.format(window), tg.TypeMismatch, f"window of {name}")
         for name, text in {
             "topk": "topk(1, {}, n)",
             "together": "together({}, n = 1, m = 1)",
@@ -64,17 +64,17 @@ REFUSED = {
     },
     "together window number": ("together(5, n = 1, m = 1)", tg.TypeMismatch, "duration"),
     "absent window number": ("absent(5, n = 1)", tg.TypeMismatch, "duration"),
-    "topk window long": ("topk(1, 'P367D', n)", tg.LimitError, "limit window"),
-    "topk window just too long": ("topk(1, 'P366DT0.000001S', n)", tg.LimitError, "limit window"),
-    "together window long": ("together('P367D', n = 1, m = 1)", tg.LimitError, "limit window"),
-    "absent window long": ("absent('P367D', n = 1)", tg.LimitError, "limit window"),
-    "absent window beyond all": ("absent('P99999999999999999999D', n = 1)", tg.LimitError, "limit window"),
+    "topk window long": ("topk(1, 'P367D', n)", tg.LimitError, "(setting window)"),
+    "topk window just too long": ("topk(1, 'P366DT0.000001S', n)", tg.LimitError, "(setting window)"),
+    "together window long": ("together('P367D', n = 1, m = 1)", tg.LimitError, "(setting window)"),
+    "absent window long": ("absent('P367D', n = 1)", tg.LimitError, "(setting window)"),
+    "absent window beyond all": ("absent('P99999999999999999999D', n = 1)", tg.TypeMismatch, "duration"),
     # windows by count
     "count zero": ("topk(1, 0, n)", tg.TypeMismatch, "window"),
     "count negative": ("topk(1, -5, n)", tg.TypeMismatch, "window"),
     "count broken": ("topk(1, 2.5, n)", tg.TypeMismatch, "window"),
-    "count just too large": ("topk(1, 1000001, n)", tg.LimitError, "limit window_count"),
-    "count large": ("topk(1, 1000000000000000000000, n)", tg.LimitError, "limit window_count"),
+    "count just too large": ("topk(1, 1000001, n)", tg.LimitError, "(setting window_count)"),
+    "count large": ("topk(1, 1000000000000000000000, n)", tg.LimitError, "(setting window_count)"),
     # scores
     "score without attribute": ("topk(1, 'PT1S', 1 + 2)", tg.TypeMismatch, "attribute"),
     "score a number": ("topk(1, 'PT1S', 5)", tg.TypeMismatch, "attribute"),
@@ -83,7 +83,7 @@ REFUSED = {
     "score of a text field": ("topk(1, 'PT1S', source)", tg.TypeMismatch, "number"),
     "score of a time": ("topk(1, 'PT1S', time)", tg.TypeMismatch, "number"),
     "score of a point": ("topk(1, 'PT1S', location)", tg.TypeMismatch, "number"),
-    "score a condition": ("topk(1, 'PT1S', n > 1)", tg.TypeMismatch, "number"),
+    "score a condition": ("topk(1, 'PT1S', n > 1)", tg.TypeMismatch, "arithmetic"),
     "score folded": ("topk(1, 'PT1S', CASEI(t))", tg.TypeMismatch, "number"),
     "score a pattern": ("topk(1, 'PT1S', topk(1, 'PT1S', n))", tg.TypeMismatch, ""),
     "distance to a line": ("topk(1, 'PT1S', distance(location, LINESTRING(0 0, 1 1)))", tg.TypeMismatch, "POINT"),
@@ -98,11 +98,11 @@ REFUSED = {
     "topk of four": ("topk(1, 'PT1S', n, m)", tg.TypeMismatch, ""),
     "absent of one": ("absent('PT1S')", tg.TypeMismatch, ""),
     "absent of four": ("absent('PT1S', n = 1, source, source)", tg.TypeMismatch, ""),
-    "no filter": ("together('PT1S')", tg.TypeMismatch, "filter"),
+    "no filter": ("together('PT1S')", tg.TypeMismatch, "arguments"),
     "one filter": ("together('PT1S', n = 1)", tg.TypeMismatch, "filter"),
     "one filter and metres": ("together('PT1S', 5, n = 1)", tg.TypeMismatch, "filter"),
     "one filter and all": ("together('PT1S', n = 1, 'all')", tg.TypeMismatch, "filter"),
-    "17 filters": (f"together('PT1S', {FILTERS})", tg.LimitError, "limit filters"),
+    "17 filters": (f"together('PT1S', {FILTERS})", tg.LimitError, "(setting filters)"),
     # together
     "metres zero": ("together('PT1S', 0, n = 1, m = 1)", tg.TypeMismatch, "metres"),
     "metres negative": ("together('PT1S', -3, n = 1, m = 1)", tg.TypeMismatch, "metres"),
@@ -183,7 +183,7 @@ def test_accepted(where):
 def test_limits_are_settings(limits, fits, where):
     engine = tg.Engine([sub(fits, "fits")], limits=tg.Limits(**limits))
     (name,) = limits
-    with pytest.raises(tg.LimitError, match=rf"limit {name}\b"):
+    with pytest.raises(tg.LimitError, match=rf"\(setting {name}\)"):
         engine.subscribe(sub(where))
 
 
@@ -280,7 +280,7 @@ def test_too_many_combinations_are_cut_and_logged(caplog):
     assert found[0].publications == ("z", "z")
     assert found[-1].publications == ("p001", "z")
     assert [(r.name.split(".")[0], r.levelname) for r in caplog.records] == [("tidegate", "ERROR")]
-    assert "'s'" in caplog.text
+    assert "(setting combinations)" in caplog.text
 
 
 def test_a_search_without_end_is_cut_and_logged_or_clever(caplog):

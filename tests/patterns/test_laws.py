@@ -5,10 +5,12 @@ neighbours that share a filter change nothing.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from math import isclose
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -18,7 +20,10 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tests.patterns.oracle import Told, World
 from tests.patterns.strategies import HOME, PLACES, at, cuts, in_order, pieces, scripts, streams, subscriptions
+from tidegate import stage
 from tidegate.language import parse, to_json
+from tidegate.patterns import memory
+from tidegate.patterns import topk as best
 from tidegate.testing import as_table
 
 LATENESS = [timedelta(0), timedelta(seconds=2), timedelta(seconds=4), timedelta(seconds=7)]
@@ -68,9 +73,28 @@ def wheres_of(script) -> dict[str, str]:
     return {action.operand.id: action.operand.where for action in script if action.what == "subscribe"}
 
 
-def follows_oracle(script, lateness: timedelta, as_tables: bool = False) -> None:
+def sharded(lateness: timedelta, shards: int) -> tg.Engine:
+    """An engine with so many shards, however many cores there are."""
+    engine = tg.Engine(lateness=lateness)
+    engine._stage = stage.Stage(lateness // timedelta(microseconds=1), shards)
+    return engine
+
+
+@contextmanager
+def frugal(few: int = 1, widens: bool = True):
+    """Little room: what no window reaches is forgotten at once, and ``topk`` reads its window again all the time."""
+    with ExitStack() as stack:
+        stack.enter_context(patch.multiple(best, _TIMES=2, _MORE=1))
+        stack.enter_context(patch.object(memory, "_FEW", few))
+        if not widens:
+            stack.enter_context(patch.object(best.TopK, "_widen", lambda self: None))
+        yield
+
+
+def follows_oracle(script, lateness: timedelta, as_tables: bool = False, shards: int | None = None) -> None:
     """Engine and oracle do the same things and say the same at each."""
-    engine, world, wheres = tg.Engine(lateness=lateness), World(lateness), wheres_of(script)
+    engine = tg.Engine(lateness=lateness) if shards is None else sharded(lateness, shards)
+    world, wheres = World(lateness), wheres_of(script)
     for i, action in enumerate(script):
         wanted = getattr(world, action.what)(action.operand) or []
         assert_same(act(engine, action, as_tables), wanted, wheres, f"action {i}: {action}")
@@ -121,6 +145,36 @@ def test_engine_equals_oracle_at_length(script, lateness):
 @given(script=scripts(mixed=True, disorder=1), lateness=latenesses)
 def test_attributes_of_any_type_equal_oracle_at_length(script, lateness):
     follows_oracle(script, lateness)
+
+
+@settings(max_examples=40)
+@given(script=scripts(), lateness=latenesses, few=st.sampled_from([1, 5, -(10**9)]))
+def test_forgetting_changes_nothing(script, lateness, few):
+    """At every step, or when twice as much is there as was kept the last time."""
+    with patch.object(memory, "_FEW", few):
+        follows_oracle(script, lateness)
+
+
+@settings(max_examples=40)
+@given(script=scripts(), lateness=latenesses, few=st.sampled_from([1, -(10**9)]), widens=st.booleans())
+def test_reading_again_changes_nothing(script, lateness, few, widens):
+    with frugal(few, widens):
+        follows_oracle(script, lateness)
+
+
+@settings(max_examples=30)
+@given(script=scripts(), lateness=latenesses, shards=st.integers(1, 4))
+def test_shards_and_threads_equal_oracle(script, lateness, shards):
+    with patch.object(stage, "_WORTH", 0):
+        follows_oracle(script, lateness, shards=shards)
+
+
+@pytest.mark.slow
+@settings(max_examples=300)
+@given(script=scripts(), lateness=latenesses, shards=st.integers(1, 3), few=st.sampled_from([1, -(10**9)]))
+def test_little_room_equals_oracle_at_length(script, lateness, shards, few):
+    with frugal(few, widens=False):
+        follows_oracle(script, lateness, shards=shards)
 
 
 @given(wanted=subscriptions(), stream=streams(), lateness=latenesses)
@@ -202,6 +256,52 @@ def test_a_restart_at_every_action_changes_nothing(script, lateness):
             engine = tg.Engine.load(f"{directory}/{i}")
             wanted = getattr(world, action.what)(action.operand) or []
             assert_same(act(engine, action), wanted, wheres, f"action {i}: {action}")
+
+
+@settings(max_examples=15)
+@given(
+    parts=st.lists(subscriptions(most=3, active=False), min_size=2, max_size=3),
+    streams=st.tuples(streams(most=8), streams(most=12)),
+    lateness=latenesses,
+    data=st.data(),
+)
+def test_several_snapshots_begin_anew_together(parts, streams, lateness, data):
+    """Each has seen something that the engine of them all remembers nothing of. They may share filters."""
+    before, stream = streams
+    world, wheres = World(lateness), {}
+    with TemporaryDirectory() as directory:
+        for i, part in enumerate(parts):
+            part = [replace(s, id=f"{s.id}-{i}") for s in part]
+            engine = tg.Engine(part, lateness=lateness)
+            engine.publish(before)
+            engine.save(f"{directory}/{i}")
+            for subscription in part:
+                world.subscribe(subscription)
+                wheres[subscription.id] = subscription.where
+        engine = tg.Engine.load(*(f"{directory}/{i}" for i in range(len(parts))))
+        assert counters(engine) == (0, 0, 0)
+        for batch in pieces(stream, data.draw(cuts)):
+            assert_same(told(engine.publish(batch)), world.publish(batch), wheres)
+            if data.draw(st.booleans()) and len(engine) > 1:
+                gone = data.draw(st.sampled_from(sorted(s.id for s in engine)))
+                engine.unsubscribe(gone)
+                world.unsubscribe(gone)
+            if data.draw(st.booleans()):
+                engine.save(f"{directory}/all")
+                engine = tg.Engine.load(f"{directory}/all")
+        assert_same(told(engine.advance(end_of(stream))), world.advance(end_of(stream)), wheres)
+        assert counters(engine) == counters(world)
+
+
+@settings(max_examples=20)
+@given(script=scripts(), lateness=latenesses)
+def test_shards_agree(script, lateness):
+    """In all and in order, and the ids are the same."""
+    engines = [sharded(lateness, shards) for shards in (1, 2, 3)]
+    for action in script:
+        operand = list(action.operand) if action.what == "publish" else action.operand
+        one, two, three = (getattr(engine, action.what)(operand) for engine in engines)
+        assert one == two == three, action
 
 
 @settings(max_examples=25)

@@ -133,7 +133,7 @@ def test_ties_go_to_the_later():
     assert run(made, pub("b", 0, n=1), pub("a", 1, n=1)) == [(0, "b"), (1, "a")], "later in time"
     made = world("topk(1, 'PT10S', n)")
     assert short(made.publish([pub("b", 0, n=1), pub("a", 0, n=1)])) == [(0, "a"), (0, "b")], "then by id"
-    assert run(made, pub("aa", 0, n=1)) == [], "though it comes after b it is before it in order"
+    assert run(made, pub("aa", 0, n=1)) == [(0, "aa")], "stepped after b, though before it in order"
     made = world("topk(1, 'PT10S', n)")
     told = made.publish([pub("a", 0, n=1, phase="START"), pub("a", 0, n=2, phase="END")])
     assert [t.score for t in told] == [2.0, 1.0], "END is before START in order"

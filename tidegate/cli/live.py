@@ -20,7 +20,7 @@ _EVERY = 5.0
 
 def rows(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Names and values, as they are shown."""
-    return [
+    found = [
         ("state", str(numbers["state"])),
         ("publications/s", f"{numbers['publications_per_second']:,.0f}"),
         ("notifications/s", f"{numbers['notifications_per_second']:,.0f}"),
@@ -32,6 +32,16 @@ def rows(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("notifications", f"{numbers['notifications']:,}"),
         ("batches", f"{numbers['batches']:,}"),
     ]
+    if numbers.get("patterns"):
+        each = f"{numbers['state_bytes_per_pattern']:,.0f} bytes each"
+        found += [
+            ("patterns", f"{numbers['patterns']:,}"),
+            ("their state", f"{numbers['state_bytes'] / 1e6:,.1f} MB, {each}"),
+            ("waiting", f"{numbers['waiting']:,}"),
+            ("unscored", f"{numbers['unscored']:,}"),
+            ("cut", f"{numbers['cut']:,}"),
+        ]
+    return found
 
 
 def line(numbers: Mapping[str, Any]) -> str:

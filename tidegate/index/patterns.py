@@ -74,7 +74,7 @@ class Patterns:
 
     @property
     def _rows(self) -> dict[int, tuple[Any, ...]]:
-        """Family, form, numbers, filters and bounds by subscription; of a snapshot they are read when first asked for."""
+        """Family, form, numbers, filters and bounds by subscription; those of a snapshot are read when asked for."""
         if self._read is None:
             columns = (column.to_pylist() for column in self._table.columns)
             self._read = {number: tuple(row) for number, *row in zip(*columns, strict=True)}
@@ -154,14 +154,12 @@ class Patterns:
         sizes = np.diff(np.asarray(lists.offsets))
         return np.unique(np.asarray(lists.flatten())[np.repeat(subscriptions, sizes)])
 
-    def standing(
-        self, since: Callable[[int], int], until: Callable[[int], int] | None = None, numbers: Iterable[int] | None = None
-    ) -> Iterator[Standing]:
-        """Subscriptions as shards take them: ``since`` and ``until`` give the versions of a number."""
+    def standing(self, since: Callable[[int], int], numbers: Iterable[int] | None = None) -> Iterator[Standing]:
+        """Subscriptions as shards take them: ``since`` gives the version at which a number was made."""
         for number in self._rows if numbers is None else numbers:
             family, form, given, filters, begins, ends = self._rows[number]
             yield Standing(
-                number, since(number), until(number) if until else NEVER,
+                number, since(number), NEVER,
                 family, form, given, [self.key(f) for f in filters], begins, ends,
             )  # fmt: skip
 
@@ -186,7 +184,9 @@ class Patterns:
             forms = set(zip(pairs.column("family").to_pylist(), pairs.column("form").to_pylist(), strict=True))
         else:
             forms = {(row[0], row[1]) for row in self._read.values()}
-        return list(dict.fromkeys(column for family, form in sorted(forms) for column in FAMILIES[family].columns(form)))
+        return list(
+            dict.fromkeys(column for family, form in sorted(forms) for column in FAMILIES[family].columns(form))
+        )
 
     @property
     def names(self) -> set[str]:

@@ -24,9 +24,7 @@ from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.clauses import CLAUSE_ARRAYS, Clauses, Texts
 from tidegate.index.index import Index
 from tidegate.index.segment import AXES_ARRAYS, TABLE_ARRAYS, Segment
-from tidegate.language import from_json, to_json
-from tidegate.language.limits import NO_LIMITS
-from tidegate.predicates.column import READINGS, Column
+from tidegate.predicates.column import Column
 
 __all__ = ["FORMAT", "assembled", "load", "read", "read_arrow", "save", "write", "write_arrow"]
 
@@ -99,9 +97,7 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
         "clauses": len(clauses),
         "repeats": segment.repeats,
         "texts": sorted(clauses.texts),
-        "columns": [
-            [at.reading, at.operand if isinstance(at.operand, str) else to_json(at.operand)] for at in clauses.columns
-        ],
+        "columns": [column.plain() for column in clauses.columns],
         "bytes": {name: int(array.nbytes) for name, array in arrays.items()},
     }
     (directory / "index.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
@@ -150,7 +146,7 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
         subscriptions = read_arrow(source / "subscriptions.arrow")
         predicates = read_arrow(source / "predicates.arrow").column("predicate")
         clauses = Clauses(
-            columns=tuple(_column(reading, operand) for reading, operand in facts["columns"]),
+            columns=tuple(Column.restored(*plain) for plain in facts["columns"]),
             texts={c: Texts(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},
             predicates=predicates.to_pylist(),
             **{name: arrays[name] for name in CLAUSE_ARRAYS},
@@ -167,11 +163,6 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
             "a directory with a complete snapshot", f"{type(error).__name__}: {error}", str(source)
         ) from None
     return segment, subscriptions
-
-
-def _column(reading: str, operand: Any) -> Column:
-    READINGS[reading]  # an unknown reading is a KeyError here, not later
-    return Column(reading, operand if isinstance(operand, str) else from_json(operand, NO_LIMITS))
 
 
 def _path(directory: str | os.PathLike[str]) -> Path:

@@ -40,15 +40,29 @@ def place_watches(table: NDArray[np.int64], watch_slot: NDArray[np.int64], watch
 
 @_jit
 def step_absent(
-    first_item: int, start: NDArray[np.int64], hits: NDArray[np.int32],
-    time: NDArray[np.int64], version: NDArray[np.int64], source: NDArray[np.uint64],
-    of_filter: NDArray[np.int64], member: NDArray[np.int64],
-    window: NDArray[np.int64], by_source: NDArray[np.uint8],
-    since: NDArray[np.int64], until: NDArray[np.int64], end: NDArray[np.int64],
-    table: NDArray[np.int64], watches: int,
-    watch_slot: NDArray[np.int64], watch_source: NDArray[np.uint64], heard: NDArray[np.int64],
-    watch_item: NDArray[np.int64], told: NDArray[np.uint8],
-    begin: int, begin_hit: int, begin_member: int,
+    first_item: int,
+    start: NDArray[np.int64],
+    hits: NDArray[np.int32],
+    time: NDArray[np.int64],
+    version: NDArray[np.int64],
+    source: NDArray[np.uint64],
+    of_filter: NDArray[np.int64],
+    member: NDArray[np.int64],
+    window: NDArray[np.int64],
+    by_source: NDArray[np.uint8],
+    since: NDArray[np.int64],
+    until: NDArray[np.int64],
+    end: NDArray[np.int64],
+    table: NDArray[np.int64],
+    watches: int,
+    watch_slot: NDArray[np.int64],
+    watch_source: NDArray[np.uint64],
+    heard: NDArray[np.int64],
+    watch_item: NDArray[np.int64],
+    told: NDArray[np.uint8],
+    begin: int,
+    begin_hit: int,
+    begin_member: int,
 ) -> Any:
     """Let watches hear a batch; what is told by it, and where to go on when there was no room for another watch.
 
@@ -90,9 +104,14 @@ def step_absent(
 
 @_jit
 def advance_absent(
-    clock: int, watches: int,
-    window: NDArray[np.int64], end: NDArray[np.int64],
-    watch_slot: NDArray[np.int64], heard: NDArray[np.int64], watch_item: NDArray[np.int64], told: NDArray[np.uint8],
+    clock: int,
+    watches: int,
+    window: NDArray[np.int64],
+    end: NDArray[np.int64],
+    watch_slot: NDArray[np.int64],
+    heard: NDArray[np.int64],
+    watch_item: NDArray[np.int64],
+    told: NDArray[np.uint8],
 ) -> Any:
     """The clock alone: slots, moments and last publications of the silences that are long enough by now."""
     n = 0

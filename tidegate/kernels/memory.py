@@ -148,22 +148,38 @@ def compact_pairs(
     clock: int,
     pairs: int,
     time: NDArray[np.int64],
+    version: NDArray[np.int64],
     reach: NDArray[np.int64],
     depth: NDArray[np.int64],
     head: NDArray[np.int64],
-    count: NDArray[np.int64],
     pair_item: NDArray[np.int64],
     pair_before: NDArray[np.int64],
     pair_number: NDArray[np.int64],
     pair_filter: NDArray[np.int32],
     wanted: NDArray[np.uint8],
 ) -> int:
-    """Drop the pairs that no window reaches, in place; how many are left. Marks the publications that are wanted."""
+    """Drop the pairs that no window reaches, in place; how many are left. Marks the publications that are wanted.
+
+    A window that is counted holds the last ``depth`` of what appeared since its subscription was made. What waited may
+    have appeared before that and lie in between: a pair after one of a later version is somebody's own, but perhaps
+    not everybody's, and does not count.
+    """
+    newest, last = np.full(len(head), -(2**62)), np.zeros(len(head), np.int64)
+    for pair in range(pairs):
+        f, v = pair_filter[pair], version[pair_item[pair]]
+        if v >= newest[f]:
+            newest[f] = v
+            last[f] += 1
+    last -= depth  # so many that count come before the last ones
+    newest[:] = -(2**62)
     head[:] = -1
     kept = 0
     for pair in range(pairs):
         f, p = pair_filter[pair], pair_item[pair]
-        if clock - time[p] < reach[f] or pair_number[pair] >= count[f] - depth[f]:
+        if version[p] >= newest[f]:
+            newest[f] = version[p]
+            last[f] -= 1
+        if clock - time[p] < reach[f] or (last[f] < 0 and depth[f] > 0):
             pair_item[kept], pair_filter[kept], pair_number[kept] = p, f, pair_number[pair]
             pair_before[kept] = head[f]
             head[f] = kept

@@ -4,6 +4,9 @@ A program is a list of steps on a stack. It is run on lanes: for one publication
 gives their scores, or for one block of subscriptions and many publications, with the block's numbers as intervals,
 which gives bounds that no score of the block leaves. Rounding is monotone, so the bounds are safe as they are for
 + − × ÷ and square roots; where a library function is used they are widened.
+
+A score is not finite if any step on the way to it is not: where arithmetic would make a number of infinity or NaN
+again (1 ÷ ∞, NaN ^ 0), the result is NaN.
 """
 
 from __future__ import annotations
@@ -63,6 +66,12 @@ def metres(lon: float, lat: float, lon2: float, lat2: float) -> float:
     return 2 * _RADIUS * math.asin(math.sqrt(min(a, 1.0)))
 
 
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _finite(x: float) -> float:
+    """The number, or NaN for an infinity."""
+    return x if math.isfinite(x) else np.nan
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def scores(
     steps: NDArray[np.int32],
@@ -116,16 +125,17 @@ def scores(
                     stack[top - 1, i] *= stack[top, i]
             elif op == DIVIDE:
                 for i in range(count):
-                    stack[top - 1, i] /= stack[top, i]
+                    stack[top - 1, i] /= _finite(stack[top, i])
             elif op == MOD:
                 for i in range(count):
-                    stack[top - 1, i] = np.fmod(stack[top - 1, i], stack[top, i])
+                    stack[top - 1, i] = np.fmod(stack[top - 1, i], _finite(stack[top, i]))
             elif op == DIV:
                 for i in range(count):
-                    stack[top - 1, i] = np.trunc(stack[top - 1, i] / stack[top, i])
+                    stack[top - 1, i] = np.trunc(stack[top - 1, i] / _finite(stack[top, i]))
             else:
                 for i in range(count):
-                    stack[top - 1, i] = math.pow(stack[top - 1, i], stack[top, i])
+                    x, y = stack[top - 1, i], stack[top, i]
+                    stack[top - 1, i] = math.pow(x, y) if math.isfinite(x) and math.isfinite(y) else np.nan
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -140,7 +150,7 @@ def _product(a: float, b: float, c: float, d: float) -> Any:
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _quotient(a: float, b: float, c: float, d: float) -> Any:
-    if c <= 0.0 <= d:
+    if c <= 0.0 <= d or not (math.isfinite(c) and math.isfinite(d)):
         return -np.inf, np.inf
     p, q, r, s = a / c, a / d, b / c, b / d
     if p != p or q != q or r != r or s != s:
@@ -151,7 +161,7 @@ def _quotient(a: float, b: float, c: float, d: float) -> Any:
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _power(a: float, b: float, c: float, d: float) -> Any:
     """Bounds of a power with one whole exponent; everything for any other."""
-    if c != d or c != np.floor(c) or c < 0 or c > 64 or a != a or b != b:
+    if c != d or c != np.floor(c) or c < 0 or c > 64 or not (math.isfinite(a) and math.isfinite(b)):
         return -np.inf, np.inf
     p, q = math.pow(a, c), math.pow(b, c)
     low, high = min(p, q), max(p, q)
@@ -205,10 +215,10 @@ def bounds(
                 square = 0.0
                 for axis in range(2, 5):
                     v = values[rows[i], steps[q, 2 + axis]]
-                    gap = max(0.0, max(least[b + axis] - v, v - most[b + axis]))
+                    gap = max(0.0, max(least[b + axis] - v, v - most[b + axis]))  # 0 where there is no point
                     square += gap * gap
                 near = 2 * _RADIUS * math.asin(min(1.0, math.sqrt(square) / 2))
-                low[top, i] = near * (1 - _SLACK) - 1.0 if square == square else np.nan
+                low[top, i] = np.nan if math.isnan(values[rows[i], a]) else near * (1 - _SLACK) - 1.0
                 high[top, i] = math.pi * _RADIUS * (1 + _SLACK)
             top += 1
         else:

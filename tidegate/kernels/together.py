@@ -17,9 +17,6 @@ from tidegate.kernels.score import metres
 
 __all__ = ["step_together"]
 
-#: Filters of one subscription at most.
-MOST = 64
-
 _jit = njit(cache=True, nogil=True, error_model="numpy")
 
 
@@ -33,14 +30,28 @@ def _grown_items(array: Any, needed: int) -> Any:
 @_jit
 def step_together(
     bound: int,
-    first_item: int, start: NDArray[np.int64], hits: NDArray[np.int32], first_pair: int,
-    time: NDArray[np.int64], version: NDArray[np.int64], lon: NDArray[np.float64], lat: NDArray[np.float64],
-    pair_item: NDArray[np.int64], pair_before: NDArray[np.int64],
-    recent: NDArray[np.int64], recent_time: NDArray[np.int64],
-    of_filter: NDArray[np.int64], member: NDArray[np.int64],
-    filter_start: NDArray[np.int64], filters: NDArray[np.int32],
-    window: NDArray[np.int64], near: NDArray[np.float64], every: NDArray[np.uint8],
-    since: NDArray[np.int64], until: NDArray[np.int64], end: NDArray[np.int64],
+    first_item: int,
+    start: NDArray[np.int64],
+    hits: NDArray[np.int32],
+    first_pair: int,
+    time: NDArray[np.int64],
+    version: NDArray[np.int64],
+    lon: NDArray[np.float64],
+    lat: NDArray[np.float64],
+    pair_item: NDArray[np.int64],
+    pair_before: NDArray[np.int64],
+    recent: NDArray[np.int64],
+    recent_time: NDArray[np.int64],
+    of_filter: NDArray[np.int64],
+    member: NDArray[np.int64],
+    filter_start: NDArray[np.int64],
+    filters: NDArray[np.int32],
+    window: NDArray[np.int64],
+    near: NDArray[np.float64],
+    every: NDArray[np.uint8],
+    since: NDArray[np.int64],
+    until: NDArray[np.int64],
+    end: NDArray[np.int64],
     stamps: NDArray[np.int64],
 ) -> Any:
     """Slots, moments, distances and publications (those of i at items[item_start[i]:item_start[i + 1]]), and the cuts.
@@ -52,7 +63,10 @@ def step_together(
     item_start, items = np.zeros(1025, np.int64), np.empty(4096, np.int64)
     n, cut = 0, 0
     stamps[:] = -1
-    at, chosen = np.empty(MOST, np.int64), np.empty(MOST, np.int64)
+    most = 1
+    for s in range(len(window)):
+        most = max(most, filter_start[s + 1] - filter_start[s])
+    at, chosen = np.empty(most, np.int64), np.empty(most, np.int64)
     for p in range(len(start) - 1):
         item = first_item + p
         t = time[item]

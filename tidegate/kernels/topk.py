@@ -90,9 +90,30 @@ def _insert(base: int, n: int, x: float, what: int, at: int, score: Any, item: A
 
 @_jit
 def _reread(
-    base: int, n: int, room: int, pair: int, now: int, counted: bool, bound: int, since: int, until: int,
-    steps: Any, values: Any, time: Any, version: Any, pair_item: Any, pair_before: Any, numbers: Any, position: int,
-    score: Any, item: Any, when: Any, told: Any, stack: Any, spare: Any, spare_item: Any,
+    base: int,
+    n: int,
+    room: int,
+    pair: int,
+    now: int,
+    counted: bool,
+    bound: int,
+    since: int,
+    until: int,
+    steps: Any,
+    values: Any,
+    time: Any,
+    version: Any,
+    pair_item: Any,
+    pair_before: Any,
+    numbers: Any,
+    position: int,
+    score: Any,
+    item: Any,
+    when: Any,
+    told: Any,
+    stack: Any,
+    spare: Any,
+    spare_item: Any,
 ) -> Any:
     """Track the best of the window again, at most ``room``: how many, and the bar.
 
@@ -156,7 +177,9 @@ def _grown(outs: Any) -> Any:
 
 
 @_within
-def _tell(outs: Any, n: int, slot: int, base: int, best: int, at: int, end: int, score: Any, item: Any, told: Any) -> Any:
+def _tell(
+    outs: Any, n: int, slot: int, base: int, best: int, at: int, end: int, score: Any, item: Any, told: Any
+) -> Any:
     """Note the k best that were not told yet."""
     for i in range(best):
         if told[base + i] == 0:
@@ -177,32 +200,59 @@ def _crowded(
     n = _purge(base, n, bound, score, item, when, told)
     if n == room:
         n = _drop_beaten(base, n, k, score, item, when, told)
-    if 4 * n > 3 * room:
-        n = max(2 * k, room // 2)
-        bar = score[base + n - 1]
+    fewer = max(2 * k, room // 2)
+    if n > fewer and 4 * n > 3 * room:
+        n, bar = fewer, score[base + fewer - 1]
     return n, bar
 
 
 @_jit
 def step_topk(
-    strict: bool, clock: int,
+    strict: bool,
+    clock: int,
     # the batch: pairs of publications and filters, those of filter f at by_filter[start[f]:start[f + 1]]
-    start: NDArray[np.int64], by_filter: NDArray[np.int64], head: NDArray[np.int64],
+    start: NDArray[np.int64],
+    by_filter: NDArray[np.int64],
+    head: NDArray[np.int64],
     # memory
-    values: NDArray[np.float64], time: NDArray[np.int64], version: NDArray[np.int64],
-    pair_item: NDArray[np.int64], pair_before: NDArray[np.int64], pair_number: NDArray[np.int64],
+    values: NDArray[np.float64],
+    time: NDArray[np.int64],
+    version: NDArray[np.int64],
+    pair_item: NDArray[np.int64],
+    pair_before: NDArray[np.int64],
+    pair_number: NDArray[np.int64],
     # groups of one filter and one form, their blocks, and the subscriptions of a block side by side
-    group_filter: NDArray[np.int64], group_form: NDArray[np.int64], group_block: NDArray[np.int64],
-    form_start: NDArray[np.int64], all_steps: NDArray[np.int32], form_counted: NDArray[np.uint8],
-    form_column: NDArray[np.int64], columns: NDArray[np.int32],
-    block_first: NDArray[np.int64], least: NDArray[np.float64], most: NDArray[np.float64],
-    slot_at: NDArray[np.int64], numbers: NDArray[np.float64], bar: NDArray[np.float64], due: NDArray[np.int64],
+    group_filter: NDArray[np.int64],
+    group_form: NDArray[np.int64],
+    group_block: NDArray[np.int64],
+    form_start: NDArray[np.int64],
+    all_steps: NDArray[np.int32],
+    form_counted: NDArray[np.uint8],
+    form_column: NDArray[np.int64],
+    columns: NDArray[np.int32],
+    block_first: NDArray[np.int64],
+    least: NDArray[np.float64],
+    most: NDArray[np.float64],
+    slot_at: NDArray[np.int64],
+    numbers: NDArray[np.float64],
+    bar: NDArray[np.float64],
+    due: NDArray[np.int64],
     # subscriptions by slot
-    since: NDArray[np.int64], until: NDArray[np.int64], end: NDArray[np.int64],
-    k_of: NDArray[np.int64], width_of: NDArray[np.int64], base_of: NDArray[np.int64], count: NDArray[np.int64],
-    room: NDArray[np.int64], wants: NDArray[np.uint8], last: NDArray[np.int64],
+    since: NDArray[np.int64],
+    until: NDArray[np.int64],
+    end: NDArray[np.int64],
+    k_of: NDArray[np.int64],
+    width_of: NDArray[np.int64],
+    base_of: NDArray[np.int64],
+    count: NDArray[np.int64],
+    room: NDArray[np.int64],
+    wants: NDArray[np.uint8],
+    last: NDArray[np.int64],
     # what they track
-    score: NDArray[np.float64], item: NDArray[np.int64], when: NDArray[np.int64], told: NDArray[np.uint8],
+    score: NDArray[np.float64],
+    item: NDArray[np.int64],
+    when: NDArray[np.int64],
+    told: NDArray[np.uint8],
 ) -> Any:
     """Give a batch to every subscription; slots, moments, publications and scores of what is told, and the unscored.
 

@@ -180,6 +180,10 @@ class Family:
         """Let the clock run to a moment, with everything up to it."""
         return None
 
+    def raised(self, told: Sequence[Told]) -> Sequence[Told]:
+        """What ``step`` and ``advance`` told of one batch, in the order in which it is raised."""
+        return told
+
     def items(self) -> list[NDArray[np.int64]]:
         """The arrays that name publications by their place in memory, which may change."""
         return []
@@ -206,5 +210,3 @@ class Beyond(Exception):
     def __init__(self, expected: str, got: str, node: Node) -> None:
         super().__init__(expected, got)
         self.expected, self.got, self.node = expected, got, node
-
-

@@ -158,6 +158,14 @@ class Absent(Family):
             self._place(0)
         return result
 
+    def raised(self, told: Sequence[Told]) -> Sequence[Told]:
+        """In order of moments and, of one moment, of what was heard last: not as it happened to be noticed."""
+        slot, moment, item = (
+            np.concatenate([getattr(part, name) for part in told]) for name in ("slot", "moment", "raised")
+        )
+        order = np.lexsort((item, moment))
+        return [Told.single(slot[order], moment[order], item[order], None)]
+
     def items(self) -> list[NDArray[np.int64]]:
         return [self._item.used]
 

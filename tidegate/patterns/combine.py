@@ -161,17 +161,19 @@ class Combine:
         strict = bool(self._all("since").max(initial=-NEVER) > self._oldest(arrivals)) or bool(
             (self._all("until") < NEVER).any()
         )
-        told: list[tuple[Family, Told]] = []
+        told: list[tuple[Family, list[Told]]] = [(family, []) for family in self.families.values()]
         ready = self._ordered(arrivals, clock)
         if len(ready):
             step = self.memory.take(ready, strict)
-            told += [(family, family.step(step)) for family in self.families.values() if family.owner.length]
+            for family, parts in told:
+                if family.owner.length:
+                    parts.append(family.step(step))
         if clock is not None and (before is None or clock >= before):
             facts["clock"] = clock
-            for family in self.families.values():
+            for family, parts in told:
                 more = family.advance(clock)
                 if more is not None:
-                    told.append((family, more))
+                    parts.append(more)
         result = self._raised(told)
         self.memory.forget(
             facts.get("clock", LONG_AGO), [items for family in self.families.values() for items in family.items()]
@@ -209,9 +211,10 @@ class Combine:
         self._waiting.replace(rest)  # these are put
         return ready
 
-    def _raised(self, told: list[tuple[Family, Told]]) -> Raised:
-        """What the families told, with ids in place of places in memory, in order of moments."""
-        parts = [(family, part) for family, part in told if len(part.slot)]
+    def _raised(self, told: list[tuple[Family, list[Told]]]) -> Raised:
+        """What the families told, with ids in place of places in memory; that of one subscription is in order."""
+        some = [(family, [part for part in parts if len(part.slot)]) for family, parts in told]
+        parts = [(family, part) for family, theirs in some if theirs for part in family.raised(theirs)]
         owner = np.concatenate([np.empty(0, np.int64), *(f.owner.data[part.slot] for f, part in parts)])
         if not len(owner):
             return _SILENCE

@@ -14,8 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.memory import chain, compact_pairs, order_ties, rows_of, texts_of, transpose
-from tidegate.language import from_json, to_json
-from tidegate.language.limits import NO_LIMITS
 from tidegate.patterns.arrays import Arrays
 from tidegate.predicates.column import Column
 
@@ -147,10 +145,7 @@ class Memory:
         """The columns of values, in order."""
         told = self.arrays.facts.setdefault("columns", [])
         if len(told) != len(self._columns):
-            self._columns = [
-                Column(reading, operand if isinstance(operand, str) else from_json(operand, NO_LIMITS))
-                for reading, operand in told
-            ]
+            self._columns = [Column.restored(*plain) for plain in told]
         return self._columns
 
     def want(self, columns: Iterable[Column]) -> None:
@@ -159,7 +154,7 @@ class Memory:
         new = [column for column in dict.fromkeys(columns) if column not in known]
         if new:
             told = self.arrays.facts["columns"]
-            told += [[c.reading, c.operand if isinstance(c.operand, str) else to_json(c.operand)] for c in new]
+            told += [column.plain() for column in new]
             wider = np.full((len(self), len(self.columns)), np.nan)
             wider[:, : self.values.data.shape[1]] = self.values.used
             self.values.replace(wider)
@@ -199,8 +194,8 @@ class Memory:
             wanted[items] = 1  # −1 marks the one too many
         wanted[-1] = 0
         pairs = compact_pairs(
-            clock, self.pair_item.length, self.time.data, self.reach.data, self.depth.data,
-            self.head.used, self.count.data, self.pair_item.data, self.pair_before.data,
+            clock, self.pair_item.length, self.time.data, self.version.data, self.reach.data, self.depth.data,
+            self.head.used, self.pair_item.data, self.pair_before.data,
             self.pair_number.data, self.pair_filter.data, wanted,
         )  # fmt: skip
         rows = np.flatnonzero(wanted)

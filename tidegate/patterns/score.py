@@ -99,9 +99,7 @@ def _distance(node: Call, made: Program, depth: int) -> int:
         return depth + 1
     if isinstance(here, Array) and isinstance(there, Array):
         return _euclidean(here, there, made, depth)
-    raise Mismatch(
-        "distance(location, POINT(…)) or distance((a, b, …), (1, 2, …))", to_text(node), node
-    )
+    raise Mismatch("distance(location, POINT(…)) or distance((a, b, …), (1, 2, …))", to_text(node), node)
 
 
 def _euclidean(here: Array, there: Array, made: Program, depth: int) -> int:

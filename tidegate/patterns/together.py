@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from math import isfinite, isnan
+from math import isfinite
 
 import numpy as np
 import orjson
@@ -58,7 +58,7 @@ class Together(Family):
     def compile(cls, call: Call, limits: Limits) -> Parts:
         first, *rest = call.args
         window = span(first, "together", limits)
-        metres, every = float("nan"), False
+        metres, every = 0.0, False
         if rest and isinstance(rest[0], Literal) and not isinstance(rest[0].value, bool | str):
             metres = float(rest[0].value)
             if not (metres > 0 and isfinite(metres)):
@@ -72,7 +72,7 @@ class Together(Family):
             raise Mismatch("at least 2 filters in together", f"{len(rest)}", call)
         if len(rest) > limits.filters:
             raise Beyond(f"at most {limits.filters} filters in together (setting filters)", f"{len(rest)}", call)
-        form = orjson.dumps({"near": not isnan(metres), "all": every}).decode()
+        form = orjson.dumps({"near": metres > 0, "all": every}).decode()
         return Parts(form, (window, metres), tuple(rest))
 
     @classmethod
@@ -91,7 +91,8 @@ class Together(Family):
         if any(facts["near"] for facts in forms.values()):
             self.memory.want(_PLACE)
         self._window.extend(np.array([int(a.numbers[0]) for a in admissions], np.int64))
-        self._near.extend(np.array([a.numbers[1] for a in admissions], np.float64))
+        near = [a.numbers[1] if forms[a.form]["near"] else np.nan for a in admissions]
+        self._near.extend(np.array(near, np.float64))
         self._every.extend(np.array([forms[a.form]["all"] for a in admissions], np.uint8))
         self._filters.extend(np.array([f for a in admissions for f in a.filters], np.int32))
         ends = self._filter_start.used[-1] + np.cumsum([len(a.filters) for a in admissions])

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from tidegate.kernels.score import LANES, STEP
 from tidegate.kernels.topk import FOREVER, step_topk
-from tidegate.language import from_json, to_json
-from tidegate.language.limits import NO_LIMITS, Limits
+from tidegate.language.limits import Limits
 from tidegate.language.tree import Call, Literal
 from tidegate.patterns._pattern import Admission, Family, Parts, Told, family
 from tidegate.patterns.arrays import Arrays, Growing
@@ -75,16 +74,13 @@ class TopK(Family):
         else:
             width = span(window, "topk", limits)
         made = program(score)
-        columns = [[c.reading, c.operand if isinstance(c.operand, str) else to_json(c.operand)] for c in made.columns]
+        columns = [column.plain() for column in made.columns]
         form = orjson.dumps({"counted": counted, "columns": columns, "steps": made.steps}).decode()
         return Parts(form, (best, width, *made.numbers), ())
 
     @classmethod
     def columns(cls, form: str) -> tuple[Column, ...]:
-        return tuple(
-            Column(reading, operand if isinstance(operand, str) else from_json(operand, NO_LIMITS))
-            for reading, operand in orjson.loads(form)["columns"]
-        )
+        return tuple(Column.restored(*plain) for plain in orjson.loads(form)["columns"])
 
     @classmethod
     def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
@@ -263,7 +259,7 @@ class TopK(Family):
         wants = self._wants.used.astype(np.bool_)
         if wants.any():
             rooms = self._room.used.copy()
-            rooms[wants] = np.minimum(2 * rooms[wants], _MOST_TRACKED)
+            rooms[wants] = np.maximum(rooms[wants], np.minimum(2 * rooms[wants], _MOST_TRACKED))
             self._wants.used[:] = 0
             self._repack(rooms)
 

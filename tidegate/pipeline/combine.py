@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import fcntl
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -24,6 +23,8 @@ from uuid import uuid4
 import numpy as np
 import orjson
 import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.state import GroupStateTimeout
 
 from tidegate.index import outcome
 from tidegate.patterns import Combine, Raised, Standing
@@ -40,11 +41,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
-__all__ = ["KEPT", "STATE", "Combining", "forget"]
+__all__ = ["STATE", "Combining", "Told", "combined", "combined_at_once", "forget"]
 
 STATE = "value string"
-#: The kind of the receipt that names the files a shard may still need.
-KEPT = "kept"
 #: A snapshot is written when the parts since the last one are so many, or larger than it and than this.
 _MOST_PARTS, _MOST_BYTES = 100, 16 << 20
 
@@ -65,29 +64,33 @@ class Combining:
 
         began = perf_counter()
         shard = self.keys.index(key[0])
-        parts, passing = [], []
-        for frame in frames:
-            for kind, payload in zip(frame["kind"], frame["payload"], strict=True):
-                if kind == PART:
-                    parts.append(orjson.loads(payload))
-                else:
-                    passing.append((kind, payload))
+        rows = [row for frame in frames for row in zip(frame["kind"], frame["payload"], strict=True)]
+        parts = [orjson.loads(payload) for kind, payload in rows if kind == PART]
+        passing = [row for row in rows if row[0] != PART]
         known = orjson.loads(state.get[0]) if state.exists else {}
-        fresh, receipts = self._step(shard, parts, known, began)
+        found, counts, fresh = self.step(shard, parts, known)
+        before = perf_counter()
+        writers = [half.writer(int(told("streaming.sql.batchId") or 0), part()) for half in self.halves]
+        for writer in writers:
+            writer.take(found)
+        receipts = [receipt for writer in writers for receipt in writer.close()]
+        seconds = {"seconds": perf_counter() - began, "combining": before - began, "writing": perf_counter() - before}
+        receipts.append((COUNTS, orjson.dumps({**counts, **seconds})))
         state.update((orjson.dumps(fresh).decode(),))
         kinds, payloads = zip(*passing, *receipts, strict=True)
         yield pd.DataFrame({"kind": kinds, "payload": payloads})
 
-    def _step(
-        self, shard: int, parts: list[dict[str, Any]], known: dict[str, Any], began: float
-    ) -> tuple[dict[str, Any], list[tuple[str, bytes]]]:
-        """The shard's next state, and the receipts of its sinks."""
+    def step(
+        self, shard: int, parts: list[dict[str, Any]], known: dict[str, Any]
+    ) -> tuple[Told, dict[str, Any], dict[str, Any]]:
+        """What a batch tells, what there is to count, and the shard's next state."""
         batch, version = int(told("streaming.sql.batchId") or 0), known.get("version", -1)
         versions = [v for p in parts for v, _ in p["versions"]]
         oldest, newest = (min(versions), max(versions)) if versions else (max(version, 0), max(version, 0))
         view = self.subscriptions.view(oldest, max(newest, version))
         with _live(self.query, shard, self.lateness, known, self.files) as (live, token):
-            delta: dict[str, Any] = {"parts": sorted(parts, key=lambda p: (p["order"] is None, p["order"])), "changes": None}
+            in_order = sorted(parts, key=lambda p: (p["order"] is None, p["order"] or 0))
+            delta: dict[str, Any] = {"parts": in_order, "changes": None}
             if newest > version:
                 delta["changes"] = self._changes(live, view, shard, batch, version, oldest, newest)
             raised = _apply(live, delta, self.files)
@@ -103,18 +106,12 @@ class Combining:
                 data = bundle.packed(live.snapshot())
                 fresh |= {"snapshot": f"state-{batch:012d}-{shard}-{token}", "bytes": len(data), "deltas": []}
                 self.files.write(fresh["snapshot"], data)
+                # a batch that is run again begins from what is known now; nothing goes back further
+                self.files.tidy(shard, batch, _named(known) | _named(fresh))
             facts = {**live.counts, "state_bytes": live.arrays.nbytes, "waiting": live.waiting, "sizes": live.sizes()}
-        before = perf_counter()
-        found = _Raised(raised, view)
-        writers = [half.writer(batch, part()) for half in self.halves]
-        for writer in writers:
-            writer.take(found)
-        receipts = [receipt for writer in writers for receipt in writer.close()]
-        seconds = {"seconds": perf_counter() - began, "combining": before - began, "writing": perf_counter() - before}
-        counts = {"notifications": found.notifications, "shard": shard, **facts, **seconds}
-        receipts.append((COUNTS, orjson.dumps(counts)))
-        receipts.append((KEPT, orjson.dumps(_named(fresh))))
-        return fresh, receipts
+            facts.pop("late")  # of this shard's own; select counts them all
+        found = Told(raised, view)
+        return found, {"notifications": found.notifications, "shard": shard, **facts}, fresh
 
     def _changes(
         self, live: Combine, view: View, shard: int, batch: int, version: int, oldest: int, newest: int
@@ -141,7 +138,7 @@ class Combining:
         return name
 
 
-class _Raised:
+class Told:
     """What patterns told, as the sinks take it."""
 
     def __init__(self, raised: Raised, view: View) -> None:
@@ -156,6 +153,14 @@ class _Raised:
     @cached_property
     def grouped(self) -> pa.Table:
         return outcome.raised_grouped(self._raised, self._view.catalogue, self._numbers)
+
+
+Step = Callable[[Any, Any, Any], Iterator[Any]]
+
+
+def combined(parts: DataFrame, step: Step, schema: str) -> DataFrame:
+    """What select gives, grouped by shard and taken further by patterns that have state."""
+    return parts.groupBy("shard").applyInPandasWithState(step, schema, STATE, "append", GroupStateTimeout.NoTimeout)
 
 
 # --- the state ------------------------------------------------------------------------------------------------------
@@ -197,7 +202,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: Files) -> Raised:
     for p in parts:
         if p["file"] is not None:
             clock = clock_at(-1) if p["order"] == -1 or high is None else max(high - lateness, clock_at(-1) or LONG_AGO)
-            arrivals += [piece.arrivals(shard, clock, lateness) for piece in pieces(files, p["file"])]
+            arrivals += [piece.arrivals(shard, clock, lateness) for piece in pieces(files.read(p["file"]))]
         tops = [top for _, top in p["versions"]]
         high = max([*tops, *([] if high is None else [high])], default=None)
     walls = [p["wall"] for p in parts if p["wall"] is not None]
@@ -219,9 +224,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: Files) -> Raised:
 
 
 @contextmanager
-def _live(
-    query: str, shard: int, lateness: int, known: dict[str, Any], files: Files
-) -> Iterator[tuple[Combine, str]]:
+def _live(query: str, shard: int, lateness: int, known: dict[str, Any], files: Files) -> Iterator[tuple[Combine, str]]:
     """The shard as Spark expects it, to be taken one batch further; and the token of what it is then."""
     directory = cache_directory() / "patterns" / query / str(shard)
     directory.mkdir(parents=True, exist_ok=True)
@@ -270,10 +273,33 @@ def _extended(deltas: list[dict[str, Any]], delta: dict[str, Any]) -> list[dict[
     return [*deltas, delta]
 
 
-def _named(state: dict[str, Any]) -> list[str]:
+def _named(state: dict[str, Any]) -> set[str]:
     """The files that a state is built from."""
-    names = [p["file"] for d in state["deltas"] for p in d["parts"]] + [d["changes"] for d in state["deltas"]]
-    return [name for name in [*names, state["snapshot"]] if name is not None]
+    deltas = state.get("deltas", [])
+    names = [p["file"] for d in deltas for p in d["parts"]] + [d["changes"] for d in deltas] + [state.get("snapshot")]
+    return {name for name in names if name is not None}
+
+
+def combined_at_once(parts: Sequence[tuple[bytes, bytes]], shard: int, shards: int, view: View) -> Told:
+    """All there is in one go, without a state: what appeared together, and everybody there from the beginning."""
+    combine = Combine()
+    mine = np.flatnonzero(view.since[view.patterns.subscriptions] % shards == shard)
+    combine.admit(
+        standing._replace(owner=int(view.since[number]), since=-1) for number, standing in view.patterns.admitted(mine)
+    )
+    facts = [orjson.loads(fact) for fact, _ in parts]
+    tops = [top for p in facts for _, top in p["versions"]]
+    if not tops:
+        return Told(combine.take([], None), view)
+    first = min(p["first"] for p in facts if p["first"] is not None)
+    arrivals = [
+        piece.arrivals(combine, first, 0)
+        for _, data in parts
+        if data
+        for piece in pieces(bundle.unpacked(bytearray(data)))
+    ]
+    everyone = [replace(a, clock=np.full(len(a), first)) for a in arrivals]
+    return Told(combine.take(everyone, max(tops), first), view)
 
 
 def forget(query: str) -> None:

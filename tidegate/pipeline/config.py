@@ -263,7 +263,9 @@ class Run:
     checkpoint: str = key(location)
     quarantine: str | None = key(location, None)
     interval: float = key(number, 0.0)
-    lateness: float = key(number, 60.0)
+    lateness: float = key(number, 5.0)
+    patterns: bool = key(truth, True)
+    clock: float = key(number, 0.0)
     metrics: tuple[str, int] | None = key(port, None)
 
 
@@ -325,6 +327,8 @@ class Config:
             quarantine=run.quarantine,
             interval=run.interval,
             lateness=run.lateness,
+            patterns=run.patterns,
+            clock=run.clock,
         )
 
 

@@ -10,20 +10,27 @@ import gc
 
 
 def _load() -> None:
-    """Import what select needs, and match once so that the kernels are loaded before anything is forked."""
+    """Import what select and combine need, and match once so that the kernels are loaded before anything is forked."""
     from datetime import UTC, datetime
 
     import pyarrow as pa
 
+    import tidegate.pipeline.combine
     import tidegate.pipeline.work  # noqa: F401
     from tidegate.engine import Engine
     from tidegate.model import Subscription
 
-    engine = Engine([Subscription(id="s", subscriber="s", where="a > 1 AND b = 'x'")])
+    conditions = (
+        "a > 1 AND b = 'x'",
+        "topk(1, 'PT1S', a)",
+        "together('PT1S', a > 1, b = 'x')",
+        "absent('PT1S', a > 1, source)",
+    )
+    engine = Engine([Subscription(id=where, subscriber="s", where=where) for where in conditions])
     time = pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
     row = pa.table({"id": ["p"], "source": ["s"], "time": time, "a": [2.0], "b": ["x"]})
     engine.publish(row, grouped=True)
-    engine.publish(row)
+    engine.publish(row.set_column(2, "time", pa.array([datetime(2026, 1, 2, tzinfo=UTC)], time.type)))
     gc.collect()
     gc.freeze()  # what is there now is never looked at again, so its pages stay shared
 

@@ -39,6 +39,8 @@ class Arrived(NamedTuple):
     """How many of them appeared together each time, in order; None where all of a batch appear together."""
     first_row: int = -1
     """Where the source has the first of them, if it has an order."""
+    clock: int | None = None
+    """The time of day that they came with, where the source has a clock."""
 
 
 class Versions(Protocol):
@@ -95,8 +97,13 @@ def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Ar
     """References to the log, whose publications were checked before they were written."""
     for batch in batches:
         for fields in batch.to_pylist():
+            clock = fields.pop("clock")
             slice = Slice(**fields)
             view = versions.view(slice.oldest_version, slice.newest_version)
+            if clock is not None:
+                yield Arrived(ArrowBatch.trusted(_NOTHING), view, slice.newest_version, [], None, -1, clock)
+            if not slice.rows:
+                continue
             for frames in _together(read(slice)):
                 names = [name for name in frames[0].batch.schema.names if name in _KEPT or name in view.names]
                 table = pa.Table.from_batches([frame.batch.select(names) for frame in frames])

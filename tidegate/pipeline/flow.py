@@ -20,10 +20,9 @@ from uuid import uuid4
 import orjson
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.state import GroupStateTimeout
 
 from tidegate.errors import SettingError
-from tidegate.pipeline.combine import KEPT, STATE, Combining, forget
+from tidegate.pipeline.combine import Combining, combined, forget
 from tidegate.pipeline.failure import failure
 from tidegate.pipeline.parts import Files
 from tidegate.pipeline.quarantine import Quarantine
@@ -64,16 +63,18 @@ class Flow:
         interval: float = 0.0,
         lateness: float = 5.0,
         patterns: bool = True,
+        clock: float = 0.0,
     ) -> None:
+        if clock and not (source.ticks and patterns):
+            got = "one without" if not source.ticks else "a run without patterns"
+            raise SettingError("a source that can tell the time of day (the log) for a clock", got)
+        self._clock = clock
         self._spark, self._source, self._registry, self._sinks = spark, source, registry, sinks
         self._checkpoint = os.fspath(checkpoint).rstrip("/")
         self._interval, self._lateness = interval, int(lateness * 1e6)
         self._facts = _identified(self._checkpoint, source.identity, patterns, spark.sparkContext.defaultParallelism)
         self.query = str(self._facts["query"])
         self._files = Files(f"{self._checkpoint}/patterns") if self._facts["patterns"] else None
-        self._now: set[str] = set()
-        self._before: set[str] = set()
-        self._kept: tuple[int, set[str]] = (-1, set())
         self.quarantine = Quarantine.at(quarantine or f"{self._checkpoint}/quarantine")
         self.status = Status(registry)
         self._stopping = threading.Event()
@@ -90,7 +91,7 @@ class Flow:
         self._registry.prepare(version, version)
         for sink in self._sinks:
             sink.begin(self.query)
-        publications, feed = self._source.stream(self._spark, self.query, self._registry)
+        publications, feed = self._source.stream(self._spark, self.query, self._registry, self._clock)
         halves: tuple[Half, ...] = tuple(dict.fromkeys(sink.half for sink in self._sinks))
         subscriptions = Subscriptions(os.fspath(self._registry.shelf), self._registry)
         select = Select(feed, subscriptions)
@@ -101,7 +102,7 @@ class Flow:
             shards = keys(int(self._facts["shards"]))
             work = Work(select, halves, self.quarantine, self._files, shards)
             combine = Combining(self._files, self.query, shards, self._lateness, subscriptions, halves)
-            receipts = combined(publications.mapInArrow(work, SHARDED), combine)
+            receipts = combined(publications.mapInArrow(work, SHARDED), combine, RECEIPTS)
         writer = receipts.writeStream.foreachBatch(self._batch)
         if available_now:
             writer = writer.trigger(availableNow=True)
@@ -115,8 +116,6 @@ class Flow:
     def _tidy(self) -> None:
         """Let go of subscriptions and publications that no batch can need."""
         self._registry.prune()
-        if self._files is not None and self._kept[0] > 0:
-            self._files.tidy(*self._kept)
         progress = self._running.lastProgress if self._running else None
         if progress and progress.sources[0].endOffset:
             self._source.done(orjson.loads(progress.sources[0].endOffset))
@@ -142,9 +141,6 @@ class Flow:
         for sink in self._sinks:
             sink.commit(batch, found)
         counts = [orjson.loads(payload) for payload in found.of(COUNTS)]
-        if self._files is not None:  # a batch that is run again begins from the state of the one before
-            self._before, now = self._now, {name for names in found.of(KEPT) for name in orjson.loads(names)}
-            self._kept, self._now = (batch - 1, self._before | now), now
         self.status.add(batch, counts, worked - began, perf_counter() - worked)
         self._warmth.used()
 
@@ -180,17 +176,6 @@ class Flow:
         forget(self.query)
         for sink in self._sinks:
             sink.close()
-
-
-def combined(parts: DataFrame, combine: Combining) -> DataFrame:
-    """What select gives, grouped by shard and taken further by patterns that have state."""
-    return parts.groupBy("shard").applyInPandasWithState(
-        combine,
-        RECEIPTS,
-        STATE,
-        "append",
-        GroupStateTimeout.NoTimeout,
-    )
 
 
 @contextmanager

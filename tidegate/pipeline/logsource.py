@@ -1,6 +1,7 @@
 """The log as a Spark source: its rows are references to slices of segments, which workers map.
 
-``spark.readStream.format("tidegate-log")``. An offset is a row number of the log. Spark's write-ahead log of offsets
+``spark.readStream.format("tidegate-log")``. An offset is a row number of the log, and the time of day where patterns
+are to have a clock that runs without publications. Spark's write-ahead log of offsets
 therefore says which publications a batch has, and the log says with which subscriptions each of them is matched, so
 a batch that is run again repeats itself exactly. Spark runs this module in several small processes; it imports little.
 """
@@ -8,7 +9,7 @@ a batch that is run again repeats itself exactly. Spark runs this module in seve
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from time import monotonic
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,7 +30,7 @@ __all__ = ["SLICE", "LogSource"]
 #: The columns of a reference to the log.
 SLICE = (
     "file string, first_byte bigint, last_byte bigint, first_row bigint, rows bigint, "
-    "oldest_version bigint, newest_version bigint"
+    "oldest_version bigint, newest_version bigint, clock bigint"
 )
 #: Publications of one batch at most, so that a query that catches up still has batches of seconds.
 ROWS = 1_000_000
@@ -40,7 +41,9 @@ _NOTED = 5.0
 
 
 class LogSource(DataSource):
-    """Options: ``path``, ``rows`` per batch, ``pieces`` to cut a batch into, ``registry``, ``storage``, ``query``."""
+    """Options: ``path``, ``rows`` per batch, ``pieces`` to cut a batch into, ``registry``, ``storage``, ``query``, and
+    ``clock``: seconds between two ticks of the time of day, none by default.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -65,6 +68,7 @@ class _Planner:
         self.path = str(options["path"])
         self.rows, self.pieces = (_count(options, name, usual) for name, usual in (("rows", ROWS), ("pieces", 2)))
         self.query = options.get("query")
+        self._tick = int(float(options.get("clock") or 0) * 1e6)
         self._url, self._storage = options.get("registry"), options.get("storage")
         self._registry: Registry | None = None
         #: The version of the last publication that was planned; later ones have it at least.
@@ -90,7 +94,11 @@ class _Planner:
         """Whether somebody wants to know what this query may still need."""
         return bool(self._url and self.query)
 
-    def partitions(self, begin: int, end: int) -> Sequence[InputPartition]:
+    def now(self) -> int | None:
+        """The time of day at the last tick, in microseconds since 1970; None where nobody wants to know."""
+        return time_ns() // 1000 // self._tick * self._tick if self._tick else None
+
+    def partitions(self, begin: int, end: int, clock: int | None = None) -> Sequence[InputPartition]:
         pieces = min(self.pieces, 1 + (end - begin) // _ALONE)
         slices = self.log.slices(begin, end, pieces) if end > begin else []
         if slices and self._url:
@@ -98,15 +106,19 @@ class _Planner:
             manifest = current(place(self._storage))
             if manifest is None or not manifest.covers(oldest, self.newest):
                 self.registry.prepare(oldest, self.newest)
-        return [InputPartition(tuple(slice)) for slice in slices]
+        if not slices and clock is not None:  # the clock alone
+            manifest = current(place(self._storage)) if self._storage else None
+            version = manifest.version if manifest else 0
+            slices = [Slice("", 0, 0, begin, 0, version, version)]
+        return [InputPartition((*slice, clock)) for slice in slices]
 
 
 def _read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    values = dict(zip(Slice._fields, partition.value, strict=True))
+    values = dict(zip((*Slice._fields, "clock"), partition.value, strict=True))
     yield pa.RecordBatch.from_pylist([values], _SCHEMA)
 
 
-_SCHEMA = pa.schema([("file", pa.string()), *((name, pa.int64()) for name in Slice._fields[1:])])
+_SCHEMA = pa.schema([("file", pa.string()), *((name, pa.int64()) for name in (*Slice._fields[1:], "clock"))])
 
 
 class _Whole(DataSourceReader):
@@ -128,10 +140,14 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, planner: _Planner) -> None:
         self._planner = planner
         self._noted = 0.0
-        self._last: int | None = None
+        self._last: dict[str, int] | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._last = self._planner.log.end
+        self._last = self._offset(self._planner.log.end)
+
+    def _offset(self, row: int) -> dict[str, int]:
+        clock = self._planner.now()
+        return {"row": row} if clock is None else {"row": row, "clock": clock}
 
     def initialOffset(self) -> dict[str, int]:
         return {"row": self._planner.log.begin}
@@ -141,16 +157,21 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         log, begin = self._planner.log, start["row"]
-        end = log.end if self._last is None else self._last
-        if isinstance(limit, ReadMaxRows) and end - begin > limit.max_rows:
-            end = log.cut(begin, limit.max_rows)
-        return {"row": max(end, begin)}
+        latest = self._offset(log.end) if self._last is None else dict(self._last)
+        if isinstance(limit, ReadMaxRows) and latest["row"] - begin > limit.max_rows:
+            latest["row"] = log.cut(begin, limit.max_rows)
+            latest.pop("clock", None)  # there is more to come of what appeared before now
+        latest["row"] = max(latest["row"], begin)
+        if "clock" in start:
+            latest["clock"] = max(start["clock"], latest.get("clock", 0))
+        return latest
 
     def reportLatestOffset(self) -> dict[str, int]:
         return {"row": self._planner.log.end}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        return self._planner.partitions(start["row"], end["row"])
+        clock = end.get("clock")
+        return self._planner.partitions(start["row"], end["row"], None if clock == start.get("clock") else clock)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition)

@@ -10,22 +10,29 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
+import orjson
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidegate.engine import compiled
+from tidegate.engine import checked_lateness, compiled
 from tidegate.errors import PublicationError, SettingError, SubscriptionError, shown
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import RESERVED, Subscription
 from tidegate.pipeline import feed
+from tidegate.pipeline.combine import Combining, combined, combined_at_once
+from tidegate.pipeline.parts import Files, Parting
 from tidegate.pipeline.quarantine import Quarantine
 from tidegate.pipeline.select import Select, Subscriptions, part, told
+from tidegate.pipeline.shards import keys
+from tidegate.pipeline.work import SHARDED, SHARDS
 from tidegate.store.log import Slice
 from tidegate.store.registry import Registry
 from tidegate.store.row import Row
@@ -38,6 +45,7 @@ FLAT = (
     "publication_ids array<string>, score double, distance double"
 )
 GROUPED = "publication_id string, time timestamp, subscription_ids array<string>"
+_WHOLE = pa.schema([("shard", pa.int32()), ("facts", pa.binary()), ("data", pa.binary())])
 
 
 def match(
@@ -47,6 +55,7 @@ def match(
     grouped: bool = False,
     storage: str | os.PathLike[str] | None = None,
     quarantine: str | os.PathLike[str] | None = None,
+    lateness: timedelta = timedelta(0),
     limits: Limits = DEFAULT_LIMITS,
 ) -> DataFrame:
     """Match publications with subscriptions, on Spark.
@@ -59,14 +68,97 @@ def match(
     ``storage`` is where index snapshots go for subscriptions that are no registry: a temporary directory by default,
     which every machine must reach. Rows that are no publications are left out and written, with the reason, to files
     in ``quarantine``; by default to a directory of that name in the storage.
+
+    To patterns a batch DataFrame is what appeared together: they see it in order of time, and the clock ends at its
+    newest publication. Of a stream each micro-batch appears together, ``lateness`` is how far publications may be out
+    of order, and the state is Spark's, in its checkpoint. Whether a stream is matched with patterns is settled here: a
+    registry that has none yet is matched without.
     """
     if not isinstance(publications, DataFrame):
         raise PublicationError("a Spark DataFrame of publications", shown(publications))
     source, how = fed(publications)
     chosen = shelved(publications, subscriptions, storage, limits)
     kept = os.fspath(quarantine) if quarantine is not None else f"{chosen.shelf.rstrip('/')}/quarantine"
-    stage = _Stage(Select(how, chosen), grouped, Quarantine.at(kept, uuid4().hex[:8]))
-    return source.mapInArrow(stage, GROUPED if grouped else FLAT)
+    select, schema = Select(how, chosen), GROUPED if grouped else FLAT
+    plain = source.mapInArrow(_Stage(select, grouped, Quarantine.at(kept, uuid4().hex[:8])), schema)
+    version = chosen.version if chosen.version is not None else _current(chosen)
+    view = chosen.view(version, version)
+    if not len(view.patterns):
+        return plain
+    late = checked_lateness(lateness)
+    shards = keys(int(publications.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
+    if publications.isStreaming:
+        parted = source.mapInArrow(_Parted(select, shards, f"{chosen.shelf.rstrip('/')}/parts"), SHARDED)
+        stage = _Stateful(chosen, shards, f"{chosen.shelf.rstrip('/')}/parts", late, grouped)
+        patterned = combined(parted, stage, schema)
+    else:
+        parted = source.mapInArrow(_Parted(select, shards, None), "shard int, facts binary, data binary")
+        at_once = _AtOnce(chosen, shards, grouped)
+        # a function: Spark counts the arguments, and takes an object's self for one
+        patterned = parted.groupBy("shard").applyInArrow(lambda key, table: at_once(key, table), schema)
+    return patterned if len(view.patterns) == len(view.since) else plain.unionByName(patterned)
+
+
+def _current(chosen: Subscriptions) -> int:
+    assert chosen.registry is not None
+    return chosen.registry.version
+
+
+@dataclass(frozen=True)
+class _Parted:
+    """Select for patterns: what passed their filters, per shard; in files for a stream, whole for a batch."""
+
+    select: Select
+    shards: Sequence[int]
+    files: str | None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        batch, query = int(told("streaming.sql.batchId") or 0), told("sql.streaming.queryId")
+        parting = Parting(Files(f"{self.files}/{query}") if self.files else None, self.shards, batch, part())
+        for found in self.select(batches):
+            parting.take(found)
+        rows = parting.close() if self.files else parting.whole()
+        schema = SHARDS if self.files else _WHOLE
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        yield pa.record_batch(arrays, schema=schema)
+
+
+@dataclass(frozen=True)
+class _AtOnce:
+    """Combine for a batch DataFrame: the publications of a shard, all of them."""
+
+    subscriptions: Subscriptions
+    shards: Sequence[int]
+    grouped: bool
+
+    def __call__(self, key: tuple[Any, ...], table: pa.Table) -> pa.Table:
+        version = self.subscriptions.of_task()
+        view = self.subscriptions.view(version, version)
+        parts = list(zip(table.column("facts").to_pylist(), table.column("data").to_pylist(), strict=True))
+        found = combined_at_once(parts, self.shards.index(key[0].as_py()), len(self.shards), view)
+        return found.grouped if self.grouped else found.flat
+
+
+@dataclass(frozen=True)
+class _Stateful:
+    """Combine for a stream."""
+
+    subscriptions: Subscriptions
+    shards: Sequence[int]
+    files: str
+    lateness: int
+    grouped: bool
+
+    def __call__(self, key: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
+        query = str(told("sql.streaming.queryId"))
+        files = Files(f"{self.files}/{query}")
+        combining = Combining(files, query, self.shards, self.lateness, self.subscriptions, ())
+        parts = [orjson.loads(payload) for frame in frames for payload in frame["payload"]]
+        known = orjson.loads(state.get[0]) if state.exists else {}
+        found, _, fresh = combining.step(self.shards.index(key[0]), parts, known)
+        state.update((orjson.dumps(fresh).decode(),))
+        yield (found.grouped if self.grouped else found.flat).to_pandas()
 
 
 @dataclass(frozen=True)
@@ -112,8 +204,8 @@ def shelved(
         storage = tempfile.mkdtemp(prefix="tidegate-match-")
         atexit.register(shutil.rmtree, storage, ignore_errors=True)
     location = f"{os.fspath(storage).rstrip('/')}/{uuid4().hex}"
-    Shelf(location).extend(0, 0, rows)
-    return Subscriptions(location, version=0)
+    Shelf(location).extend(0, len(rows), rows)
+    return Subscriptions(location, version=len(rows))
 
 
 def _rows(subscriptions: Iterable[Subscription] | DataFrame, limits: Limits) -> Iterator[Row]:
@@ -129,7 +221,7 @@ def _rows(subscriptions: Iterable[Subscription] | DataFrame, limits: Limits) -> 
             raise SubscriptionError("an id that is not in use", shown(subscription.id))
         seen.add(subscription.id)
         compiled(subscription, limits)  # a mistake is the user's to see here, not a worker's
-        yield Row.of(subscription, 0)
+        yield Row.of(subscription, len(seen))
 
 
 def _collected(subscriptions: DataFrame) -> Iterator[Subscription]:
@@ -147,7 +239,7 @@ def _collected(subscriptions: DataFrame) -> Iterator[Subscription]:
 
 def fed(publications: DataFrame) -> tuple[DataFrame, feed.Feed]:
     """The DataFrame that goes to the workers, and how they read it. A wrong column is the user's to see at once."""
-    if publications.columns == list(Slice._fields):
+    if publications.columns == [*Slice._fields, "clock"]:
         return publications, feed.slices
     names = publications.columns
     twice = next((name for name in names if names.count(name) > 1), None)

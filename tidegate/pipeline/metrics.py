@@ -41,6 +41,13 @@ METRICS = (
     Number("tidegate_task_seconds", "task_seconds", "how long its slowest task took, in the Python worker"),
     Number("tidegate_sink_seconds", "sink_seconds", "how long the driver halves of its sinks took"),
     Number("tidegate_subscriptions", "subscriptions", "subscriptions in the registry"),
+    Number("tidegate_patterns", "patterns", "subscriptions with a pattern that has state"),
+    Number("tidegate_state_bytes", "state_bytes", "bytes of what patterns remember, in all shards"),
+    Number("tidegate_state_bytes_per_pattern", "state_bytes_per_pattern", "the same for one of these subscriptions"),
+    Number("tidegate_waiting", "waiting", "publications that wait for others that may come before them"),
+    Number("tidegate_unscored_total", "unscored", "times that a publication had no score for a topk"),
+    Number("tidegate_cut_total", "cut", "times that a together had more combinations than are told"),
+    Number("tidegate_combine_seconds", "combine_seconds", "how long the slowest shard of the last batch took"),
     Number("tidegate_running", "state", "1 while batches are run; 0 before the first, while stopping, and after"),
 )
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from tidegate.index.patterns import Passed, passed
 from tidegate.kernels.memory import own_numbers
-from tidegate.language import from_json, to_json
-from tidegate.language.limits import NO_LIMITS
 from tidegate.patterns.combine import Combine
 from tidegate.patterns.memory import LONG_AGO, Arrivals
 from tidegate.pipeline.select import Found
@@ -58,19 +56,19 @@ class Files:
         """A bundle by name."""
         return bundle.read(Path(place(self.location).local(name)))
 
-    def tidy(self, batch: int, named: set[str]) -> None:
-        """Remove what is of batches before this one, unless it is named."""
+    def tidy(self, shard: int, batch: int, named: set[str]) -> None:
+        """Remove what a shard has of batches before this one, unless it is named."""
         where = place(self.location)
         for name in where.names():
-            number = name.split("-")[1] if name.count("-") > 1 else ""
-            if number.isdigit() and int(number) < batch and name not in named:
+            _, number, *rest = name.split("-")
+            if int(number) < batch and int(rest[-2]) == shard and name not in named:
                 where.remove(name)
 
 
 class Parting:
     """Collects what one task found, and writes it."""
 
-    def __init__(self, files: Files, keys: Sequence[int], batch: int, part: int) -> None:
+    def __init__(self, files: Files | None, keys: Sequence[int], batch: int, part: int) -> None:
         self._files, self._keys, self._batch, self._part = files, keys, batch, part
         self._pieces: list[list[tuple[dict[str, NDArray[Any]], list[Any]]]] = [[] for _ in keys]
         self._order: int | None = None
@@ -82,6 +80,8 @@ class Parting:
 
     def take(self, found: Found) -> None:
         """Keep what patterns may want of what was found."""
+        if found.clock is not None:
+            self._wall = found.clock if self._wall is None else max(found.clock, self._wall)
         if not found.publications:
             return
         times, sizes = found.times, found.sizes
@@ -112,7 +112,7 @@ class Parting:
         patterns = view.patterns
         was_hit = np.zeros(patterns.filters_given, np.bool_)
         was_hit[found.hits] = True
-        columns = [[c.reading, c.operand if isinstance(c.operand, str) else to_json(c.operand)] for c in patterns.columns]
+        columns = [column.plain() for column in patterns.columns]
         for shard in range(len(self._keys)):
             wanted = np.zeros(patterns.filters_given, np.bool_)
             wanted[view.filters_of(shard, len(self._keys))] = True
@@ -131,24 +131,32 @@ class Parting:
             arrays |= {"high": kept.clock, "keys": patterns.keys[mine]}
             self._pieces[shard].append((arrays, columns))
 
-    def tick(self, wall: int) -> None:
-        """The time of day has come so far."""
-        self._wall = wall if self._wall is None else max(wall, self._wall)
-
     def close(self) -> Iterator[tuple[int, str, bytes]]:
         """A reference for each shard: its key, a kind, and what it refers to."""
         for shard, key in enumerate(self._keys):
-            facts: dict[str, Any] = {
-                "order": self._order, "first": self._first, "versions": list(self._versions.items()),
-                "wall": self._wall, "file": None, "bytes": 0,
-            }  # fmt: skip
-            if self._pieces[shard]:
-                arrays = {f"{i}/{name}": a for i, (piece, _) in enumerate(self._pieces[shard]) for name, a in piece.items()}
-                data = bundle.packed(arrays, [columns for _, columns in self._pieces[shard]])
+            facts, data = self._of(shard)
+            if data:
+                assert self._files is not None
                 facts["file"] = f"part-{self._batch:012d}-{self._part}-{shard}-{uuid4().hex}"
-                facts["bytes"] = len(data)
                 self._files.write(facts["file"], data)
             yield key, PART, orjson.dumps(facts)
+
+    def whole(self) -> Iterator[tuple[int, bytes, bytes]]:
+        """The same with what it refers to, and no file."""
+        for shard, key in enumerate(self._keys):
+            facts, data = self._of(shard)
+            yield key, orjson.dumps(facts), data
+
+    def _of(self, shard: int) -> tuple[dict[str, Any], bytes]:
+        pieces, data = self._pieces[shard], b""
+        if pieces:
+            arrays = {f"{i}/{name}": a for i, (piece, _) in enumerate(pieces) for name, a in piece.items()}
+            data = bundle.packed(arrays, [columns for _, columns in pieces])
+        facts: dict[str, Any] = {
+            "order": self._order, "first": self._first, "versions": list(self._versions.items()),
+            "wall": self._wall, "file": None, "bytes": len(data),
+        }  # fmt: skip
+        return facts, data
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +183,12 @@ class Piece:
         )  # fmt: skip
 
 
-def pieces(files: Files, name: str) -> list[Piece]:
-    """The pieces of a part."""
-    arrays, described = files.read(name)
+def pieces(part: tuple[dict[str, NDArray[Any]], Any]) -> list[Piece]:
+    """The pieces of a part, which is a bundle."""
+    arrays, described = part
     found: list[dict[str, NDArray[Any]]] = [{} for _ in described]
     for path, array in arrays.items():
         number, field = path.split("/")
         found[int(number)][field] = array
-    columns = [
-        [Column(r, o if isinstance(o, str) else from_json(o, NO_LIMITS)) for r, o in listed] for listed in described
-    ]
+    columns = [[Column.restored(*plain) for plain in listed] for listed in described]
     return [Piece(piece, listed) for piece, listed in zip(found, columns, strict=True)]

@@ -82,7 +82,7 @@ class Found:
     """
 
     def __init__(self, arrived: Arrived, matches: Matches, seconds: float) -> None:
-        self.batch, self.view, self.versions, self.faults, self.sizes, self.first_row = arrived
+        self.batch, self.view, self.versions, self.faults, self.sizes, self.first_row, self.clock = arrived
         self._matches, self.seconds = matches, seconds
         self.publications = self.batch.length
         self.notifications = len(matches.owners)

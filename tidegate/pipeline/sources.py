@@ -40,8 +40,14 @@ class Source(Protocol):
     def stamps(self) -> bool:
         """Whether publications carry the version at which they appeared."""
 
-    def stream(self, spark: SparkSession, query: str, registry: Registry | None) -> tuple[DataFrame, feed.Feed]:
-        """The publications as a streaming DataFrame, and how workers read it."""
+    @property
+    def ticks(self) -> bool:
+        """Whether it can tell patterns the time of day."""
+
+    def stream(
+        self, spark: SparkSession, query: str, registry: Registry | None, clock: float = 0.0
+    ) -> tuple[DataFrame, feed.Feed]:
+        """The publications as a streaming DataFrame, and how workers read it; with the time of day every so often."""
 
     def done(self, offset: dict[str, Any]) -> None:
         """Everything before this offset has been processed, and need not be kept for us. Called now and then."""
@@ -53,6 +59,7 @@ class LoggedSource:
     """The durable local log. What is older than ``keep_seconds`` or beyond ``keep_bytes`` and done with is dropped."""
 
     stamps = True
+    ticks = True
 
     def __init__(
         self,
@@ -69,10 +76,14 @@ class LoggedSource:
         self.identity = f"log {self._path}"
         Log(self._path).close()  # publishers may come later than the query
 
-    def stream(self, spark: SparkSession, query: str, registry: Registry | None) -> tuple[DataFrame, feed.Feed]:
+    def stream(
+        self, spark: SparkSession, query: str, registry: Registry | None, clock: float = 0.0
+    ) -> tuple[DataFrame, feed.Feed]:
         spark.dataSource.register(LogSource)
         pieces = self._pieces or spark.sparkContext.defaultParallelism
         options = {"path": self._path, "rows": str(self._rows), "pieces": str(pieces), "query": query}
+        if clock:
+            options["clock"] = str(clock)
         if registry is not None:
             options |= {"registry": registry.url, "storage": os.fspath(registry.shelf)}
         return spark.readStream.format("tidegate-log").options(**options).load(), feed.slices
@@ -90,6 +101,7 @@ class FilesSource:
     """Files of a folder, and those that come to it later; Spark remembers which it has seen, workers read them."""
 
     stamps = False
+    ticks = False
 
     def __init__(self, path: str, *, format: str | None = None, files: int = 16) -> None:
         if format is not None and format not in FORMATS:
@@ -101,7 +113,9 @@ class FilesSource:
         self._glob = f"*{{{','.join(endings)}}}"
         self.identity = f"files {self._path}"
 
-    def stream(self, spark: SparkSession, query: str, registry: Registry | None) -> tuple[DataFrame, feed.Feed]:
+    def stream(
+        self, spark: SparkSession, query: str, registry: Registry | None, clock: float = 0.0
+    ) -> tuple[DataFrame, feed.Feed]:
         found = (
             spark.readStream.format("binaryFile")
             .schema("path string, modificationTime timestamp, length bigint, content binary")
@@ -122,6 +136,7 @@ class KafkaSource:
     """A topic whose values are publications in JSON."""
 
     stamps = False
+    ticks = False
 
     def __init__(
         self, servers: str, topic: str, *, starting: str = "earliest", options: Mapping[str, str] = {}
@@ -129,7 +144,9 @@ class KafkaSource:
         self._options = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": starting, **options}
         self.identity = f"kafka {topic}"
 
-    def stream(self, spark: SparkSession, query: str, registry: Registry | None) -> tuple[DataFrame, feed.Feed]:
+    def stream(
+        self, spark: SparkSession, query: str, registry: Registry | None, clock: float = 0.0
+    ) -> tuple[DataFrame, feed.Feed]:
         rows = spark.readStream.format("kafka").options(**self._options).load()
         return rows.select("value"), feed.texts
 
@@ -147,6 +164,7 @@ class GeneratorSource:
     """
 
     stamps = True
+    ticks = False  # the valley's time is its own
 
     def __init__(
         self,
@@ -170,7 +188,9 @@ class GeneratorSource:
         self.failure: BaseException | None = None
         self.identity = f"generator {seed}"
 
-    def stream(self, spark: SparkSession, query: str, registry: Registry | None) -> tuple[DataFrame, feed.Feed]:
+    def stream(
+        self, spark: SparkSession, query: str, registry: Registry | None, clock: float = 0.0
+    ) -> tuple[DataFrame, feed.Feed]:
         stream = self._logged.stream(spark, query, registry)
         self._thread = threading.Thread(target=self._run, args=(registry,), name="tidegate-generator", daemon=True)
         self._thread.start()

@@ -36,6 +36,13 @@ class Snapshot:
     sink_seconds: float
     subscriptions: int
     late: int
+    patterns: int
+    state_bytes: int
+    state_bytes_per_pattern: float
+    waiting: int
+    unscored: int
+    cut: int
+    combine_seconds: float
     state: str
 
 
@@ -57,7 +64,8 @@ class Status:
     def add(self, batch: int, counts: Sequence[Mapping[str, Any]], work: float, sinks: float) -> None:
         """A batch is done: what its tasks counted, and how long tasks and sinks took."""
         publications, notifications, quarantined, late = (
-            sum(task.get(name, 0) for task in counts) for name in ("publications", "notifications", "quarantined", "late")
+            sum(task.get(name, 0) for task in counts)
+            for name in ("publications", "notifications", "quarantined", "late")
         )
         with self._lock:
             self.publications += publications
@@ -90,6 +98,11 @@ class Status:
             while self._recent and self._recent[0][0] < now - _WINDOW:
                 self._recent.popleft()
             span = max(min(_WINDOW, now - self._began), 1e-9)
+            patterns = sum(sum(task["sizes"].values()) for task in self._shards.values())
+            size, waiting, unscored, cut = (
+                sum(task[name] for task in self._shards.values())
+                for name in ("state_bytes", "waiting", "unscored", "cut")
+            )
             rates = [sum(entry[i] for entry in self._recent) / span for i in (1, 2)]
             return Snapshot(
                 self.publications,
@@ -104,5 +117,12 @@ class Status:
                 self._sink_seconds,
                 self._subscriptions(now),
                 self.late,
+                patterns,
+                size,
+                size / patterns if patterns else 0.0,
+                waiting,
+                unscored,
+                cut,
+                max((task["combining"] for task in self._shards.values()), default=0.0),
                 self.state,
             )

@@ -19,13 +19,13 @@ from tidegate.pipeline.parts import Files, Parting
 from tidegate.pipeline.quarantine import Quarantine
 from tidegate.pipeline.select import Select, part, told
 
-__all__ = ["COUNTS", "RECEIPTS", "SHARDED", "WATERMARK", "Half", "Notifications", "Receipt", "Work", "Writer"]
+__all__ = ["COUNTS", "RECEIPTS", "SHARDED", "SHARDS", "WATERMARK", "Half", "Notifications", "Receipt", "Work", "Writer"]
 
 RECEIPTS = "kind string, payload binary"
 #: The same with the shard that takes it, where patterns are combined after select.
 SHARDED = f"shard int, {RECEIPTS}"
 _RECEIPTS = pa.schema([("kind", pa.string()), ("payload", pa.binary())])
-_SHARDED = pa.schema([("shard", pa.int32()), *_RECEIPTS])
+SHARDS = pa.schema([("shard", pa.int32()), *_RECEIPTS])
 
 #: The local property by which the flow tells tasks before which event time a publication is late.
 WATERMARK = "tidegate.watermark"
@@ -119,5 +119,5 @@ class Work:
             return
         rows = [*parting.close(), *((self.shards[0], kind, payload) for kind, payload in receipts)]
         columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, _SHARDED, strict=True)]
-        yield pa.record_batch(arrays, schema=_SHARDED)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SHARDS, strict=True)]
+        yield pa.record_batch(arrays, schema=SHARDS)

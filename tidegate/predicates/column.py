@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+from tidegate.language import from_json, to_json
+from tidegate.language.limits import NO_LIMITS
 from tidegate.language.tree import Node
 from tidegate.predicates.ranges import ALL_NUMBERS, ALL_TEXT, Point, Ranges
 
@@ -112,6 +114,16 @@ class Column(NamedTuple):
 
     def point(self, publication: Row) -> Point | list[Point] | None:
         return READINGS[self.reading].point(self.operand, publication)
+
+    def plain(self) -> list[Any]:
+        """As JSON knows it; ``restored`` reads it back."""
+        return [self.reading, self.operand if isinstance(self.operand, str) else to_json(self.operand)]
+
+    @staticmethod
+    def restored(reading: str, operand: Any) -> Column:
+        """The column that was written so; an unknown reading is a KeyError."""
+        READINGS[reading]
+        return Column(reading, operand if isinstance(operand, str) else from_json(operand, NO_LIMITS))
 
 
 _CACHED = 65_536

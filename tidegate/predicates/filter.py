@@ -49,9 +49,7 @@ class _Refused(Exception):
         self.kind, self.expected, self.got, self.node = kind, expected, got, node
 
 
-def compile_filter(
-    node: Node, source: Any = None, limits: Limits = DEFAULT_LIMITS, root: Node | None = None
-) -> Filter:
+def compile_filter(node: Node, source: Any = None, limits: Limits = DEFAULT_LIMITS, root: Node | None = None) -> Filter:
     """The filter an expression means.
 
     ``source`` is the text or JSON it was read from, to show where it is wrong; ``root`` is the tree that was read from
