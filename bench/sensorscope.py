@@ -1,7 +1,8 @@
 """SensorScope's Grand-St-Bernard readings (EPFL, 2007) as publications: one per station, attribute and moment.
 
 The files are read in place and are not part of the project. They have no coordinates: stations are put on a
-grid of our own around the pass, 800 m apart, five in a row. Spikes are left in, NaN is dropped.
+grid of our own around the pass, 800 m apart, five in a row, and the five sensors of a station 100 m around it. Spikes
+are left in, NaN is dropped.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "sensorscope"
 #: The five attributes of Jurca et al., §VI-A, and the columns of the files they stand in.
 ATTRIBUTES = {"ambient": 8, "surface": 9, "humidity": 11, "wind_speed": 15, "wind_direction": 16}
 
-#: The corner of the grid, its mesh in metres, and the stations of a row.
-_LON, _LAT, _MESH, _ROW = 7.169, 45.869, 800.0, 5
+#: The corner of the grid, its mesh in metres, the stations of a row, and how far sensors are from their station.
+_LON, _LAT, _MESH, _ROW, _AROUND = 7.169, 45.869, 800.0, 5, 100.0
 _DEGREE = 111_195.08  # metres of a degree of latitude on the sphere of the language
 
 
@@ -43,6 +44,7 @@ class Readings:
 
     stations: list[int]
     location: NDArray[np.float64]
+    """Of the stations."""
     time: NDArray[np.int64]
     station: NDArray[np.int64]
     attribute: NDArray[np.int64]
@@ -55,11 +57,18 @@ class Readings:
         """The name of a stream."""
         return f"z{self.stations[station]}-{list(ATTRIBUTES)[attribute]}"
 
+    def places(self) -> NDArray[np.float64]:
+        """Longitude and latitude of each sensor, those of a station one after the other."""
+        angle = 2 * np.pi * np.arange(len(ATTRIBUTES)) / len(ATTRIBUTES)
+        around = np.column_stack([metres_east(_AROUND) * np.cos(angle), metres_north(_AROUND) * np.sin(angle)])
+        return (self.location[:, None, :] + around[None, :, :]).reshape(-1, 2)
+
     def table(self) -> pa.Table:
         """As publications. Ids count upwards with equal length, so that order of time and order of ids agree."""
         streams = [self.source(s, a) for s in range(len(self.stations)) for a in range(len(ATTRIBUTES))]
         stream = pa.array(self.station * len(ATTRIBUTES) + self.attribute)
-        lon, lat = (pa.array(self.location[self.station, i]) for i in (0, 1))
+        place = self.places()
+        lon, lat = (pa.array(place[self.station * len(ATTRIBUTES) + self.attribute, i]) for i in (0, 1))
         columns: dict[str, pa.Array] = {
             "id": pa.array([f"r{i:08d}" for i in range(len(self))]),
             "source": pa.array(streams).take(stream),

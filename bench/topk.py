@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 import tidegate as tg
-from bench.harness import Report, median, one_core, say, timed
+from bench.harness import Report, median, say, timed
 from bench.naive import Told, TopK, TopKScan
 from tidegate.model import micros, moment
 
@@ -71,7 +71,7 @@ QUICK = (Case(100, 1_000), Case(1_000, 1_000), Case(1_000, 1_000, grouped=False)
 
 def main(quick: bool = False) -> None:
     """All cases on one core."""
-    one_core()
+
     report = Report("topk", SEED, COLUMNS)
     for case in QUICK if quick else CASES:
         measure(report, case, 2_000 if quick else ROUND[case.n])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import orjson
@@ -19,6 +19,7 @@ from tidegate.cli.app import app
 from tidegate.cli.publications import publication, table
 from tidegate.errors import CATALOGUE
 from tidegate.model import RESERVED
+from tidegate.patterns import FAMILIES
 from tidegate.pipeline.config import SECTIONS, SINKS, SOURCES, load
 from tidegate.pipeline.failure import failure
 from tidegate.pipeline.metrics import METRICS
@@ -72,6 +73,65 @@ def test_language_examples_hold_in_the_index():
         as_object = {n.subscription for n in engine.publish([example])}
         as_row = set(engine.publish(table([example])).column("subscription_id").to_pylist())
         assert (str(i) in as_object) is (str(i) in as_row) is (matches == "yes"), (where, record)
+
+
+_LINE = re.compile(r"^ *(\+)? *(\d\d:\d\d(?::\d\d)?)(?:  (\w+)  (\{.*?\}))? *(?:→ (.*))?$")
+_TOLD = re.compile(r"^(\S+) \((.*?)\)(?: score (\S+))?(?: distance (\S+))?$")
+
+
+def clock(text: str) -> datetime:
+    return datetime.fromisoformat(f"2026-11-15T{text}").replace(tzinfo=UTC)
+
+
+def told(text: str | None) -> list[tuple[datetime, tuple[str, ...], object, object]]:
+    found = [_TOLD.match(part).groups() for part in text.split("; ")] if text else []
+    return [
+        (clock(time), tuple(ids.split(", ")) if ids else (), *(n and pytest.approx(float(n), abs=0.1) for n in numbers))
+        for time, ids, *numbers in found
+    ]
+
+
+@pytest.mark.parametrize("columnar", [False, True], ids=["objects", "tables"])
+@pytest.mark.parametrize("timeline", blocks(LANGUAGE, "timeline"))
+def test_timelines_hold(timeline, columnar):
+    where, *settings = timeline.split("\n\n")[0].splitlines()
+    lines = timeline.split("\n\n")[1].splitlines()
+    engine = tg.Engine(lateness=timedelta(seconds=int("".join(settings).removeprefix("lateness ") or 0)))
+    subscription = tg.Subscription("s", "ann", where)
+    if "subscribe" not in lines:
+        engine.subscribe(subscription)
+    calls: list[tuple[list[tg.Publication], str, list[object]]] = []
+
+    def run() -> None:
+        for publications, time, expected in calls:
+            if columnar and publications:
+                rows = engine.publish(table(publications)).to_pylist()
+                found = [(r["time"], tuple(r["publication_ids"]), r["score"], r["distance"]) for r in rows]
+            else:
+                raised = engine.publish(publications) if publications else engine.advance(clock(time))
+                found = [(n.time, n.publications, n.score, n.distance) for n in raised]
+            assert found == expected, time
+        calls.clear()
+
+    for line in lines:
+        if match := _LINE.match(line):
+            together, time, id, record, then = match.groups()
+            at = {"id": id, "time": clock(time).isoformat()}
+            publications = [example_publication(orjson.dumps(at | orjson.loads(record)).decode())] if id else []
+            if together:
+                calls[-1] = (calls[-1][0] + publications, time, calls[-1][2] + told(then))
+            else:
+                calls.append((publications, time, told(then)))
+            continue
+        run()
+        if line == "subscribe":
+            engine.subscribe(subscription)
+        elif line == "unsubscribe":
+            engine.unsubscribe("s")
+        else:
+            counted = dict(part.split() for part in line.split(", "))
+            assert {name: str(getattr(engine, name)) for name in counted} == counted
+    run()
 
 
 def test_every_example_row_is_recognised():
@@ -146,6 +206,13 @@ def test_every_family_has_a_section(family):
     assert f"\n## Family {family}\n" in LANGUAGE
 
 
+@pytest.mark.parametrize("name", list(FAMILIES))
+def test_every_pattern_has_a_section_and_timelines(name):
+    section = LANGUAGE.split(f"\n### Pattern {name}\n", 1)[1].split("\n### ", 1)[0]
+    assert f"`{name}(" in section
+    assert blocks(section, "timeline")
+
+
 @pytest.mark.parametrize("op", list(FUNCTIONS))
 def test_every_function_is_documented(op):
     assert re.search(rf"`{re.escape(op)}(\(|`)", LANGUAGE, re.IGNORECASE), op
@@ -197,16 +264,16 @@ def test_every_key_of_a_section_is_documented_and_no_others(section, cls):
 
 
 def test_the_registry_examples_compile():
-    for known in FUNCTIONS.values():
+    for known in (*FUNCTIONS.values(), *FAMILIES.values()):
         assert len(subscribed(known.example)) == 1
 
 
 def test_the_functions_not_there_yet_are_not_there():
     section = LANGUAGE.split("## Not there yet", 1)[1].split("\n\n")[1]
     names = re.findall(r"`(\w+)`[,.]", section.split("Today")[0])
-    assert len(names) == 10
+    assert len(names) == 7
     for name in names:
-        assert name not in FUNCTIONS
+        assert name not in {*FUNCTIONS, *FAMILIES}
         with pytest.raises(tg.UnknownFunction):
             subscribed(f"{name}(a, 'b') = 1")
 

@@ -9,8 +9,12 @@ from hypothesis import given
 
 import tidegate as tg
 from tests import oracle
+from tests.patterns.oracle import split
+from tests.patterns.strategies import patterns, streams
 from tests.strategies import CONDITIONS, expressions, publications
 from tidegate import testing as laws
+from tidegate.language.parse import parse
+from tidegate.language.tree import Call
 from tidegate.predicates.family import FUNCTIONS
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
@@ -67,6 +71,56 @@ def test_what_cannot_be_explained():
         engine.explain("nobody", tg.Publication("p", "z7", NOW))
     with pytest.raises(tg.PublicationError, match="expected a Publication"):
         engine.explain("s", {"id": "p"})
+
+
+def test_a_pattern_sees_what_passes_its_filters():
+    text = str(explained("no2 > 40 AND topk(3, 'PT1H', no2 / 2)", no2=45.0))
+    assert text.splitlines() == [
+        "✓ AND",
+        "  ✓ no2 > 40   — no2 is 45.0",
+        "  ✓ topk(3, 'PT1H', no2 / 2)   — sees it; what it makes of it depends on other publications",
+    ]
+    found = explained("no2 > 40 AND topk(3, 'PT1H', no2 / 2)", no2=5.0)
+    assert (found.held, [part.held for part in found.parts]) == (False, [False, True])
+    found = explained("together('PT5M', kind = 'rain', kind = 'wind' AND no2 > 1, 'all')", kind="rain")
+    assert (found.held, found.is_pattern, [part.held for part in found.parts]) == (True, True, [True, False])
+    assert str(found).splitlines()[1:] == [
+        "  ✓ kind = 'rain'   — kind is 'rain'",
+        "  ✗ AND",
+        "    ✗ kind = 'wind'   — kind is 'rain'",
+        "    ✗ no2 > 1   — no2 is missing",
+    ]
+    found = explained("absent('PT5M', no2 > 40, source)", no2=5.0)
+    assert (found.held, found.parts[0].values) == (False, {"no2": 5.0})
+    assert str(found).splitlines()[0] == "✗ absent('PT5M', no2 > 40, source)   — does not see it"
+    assert explained("absent('PT5M', TRUE)").held
+
+
+def test_a_pattern_sees_nothing_outside_its_time_of_activity():
+    engine = tg.Engine([tg.Subscription("s", "ann", "topk(1, 'PT1H', no2)", active_until=NOW)])
+    assert not engine.explain("s", tg.Publication("p", "z7", NOW, {"no2": 1})).held
+    assert engine.explain("s", tg.Publication("p", "z7", NOW - timedelta(seconds=1), {"no2": 1})).held
+
+
+def test_limits_of_the_engine_do_not_matter():
+    engine = tg.Engine([tg.Subscription("s", "ann", "topk(2000, 'P999D', no2)")], limits=tg.Limits(k=3000, window=10**9))
+    assert engine.explain("s", tg.Publication("p", "z7", NOW)).held
+
+
+@given(where=patterns(), batch=streams(least=1, most=3, mixed=True))
+def test_patterns_see_what_the_oracle_says(where, batch):
+    conditions, pattern = split(parse(where))
+    inner = {
+        "topk": lambda args: [],
+        "together": lambda args: [arg for arg in args[1:] if isinstance(arg, Call) or getattr(arg, "value", 0) is True],
+        "absent": lambda args: args[1:2],
+    }[pattern.op](pattern.args)
+    engine = tg.Engine([tg.Subscription("s", "ann", where)])
+    for publication in batch:
+        found = engine.explain("s", publication)
+        sees = not inner or any(oracle.holds(node, publication) for node in inner)
+        assert found.held is (sees and all(oracle.holds(node, publication) for node in conditions))
+        assert str(found)
 
 
 def all_nodes(explanation):

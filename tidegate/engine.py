@@ -137,15 +137,16 @@ class Engine:
 
     def _grouped(self, batch: Batch) -> pa.Table:
         plain = outcome.grouped(batch, self._index.match(batch), self._catalogue)
-        raised = [outcome.raised_grouped(r, self._catalogue, r.owner.astype(np.int32)) for r in self._raised(batch)]
+        told = self._raised(batch, ids=False)
+        raised = [outcome.raised_grouped(r, self._catalogue, r.owner.astype(np.int32)) for r in told]
         return pa.concat_tables([plain, *raised])
 
-    def _raised(self, batch: Batch) -> list[Raised]:
+    def _raised(self, batch: Batch, ids: bool = True) -> list[Raised]:
         if not self._stage.patterns:
             self._stage.note(batch)
             return []
         with self._changing:
-            return self._stage.publish(batch)
+            return self._stage.publish(batch, ids)
 
     def _tables(self, raised: Iterable[Raised]) -> list[pa.Table]:
         return [outcome.raised_flat(r, self._catalogue, r.owner.astype(np.int32)) for r in raised]

@@ -8,6 +8,7 @@ from typing import Any
 
 from tidegate.language import Call, Node, to_text
 from tidegate.language.limits import NO_LIMITS
+from tidegate.patterns import FAMILIES
 from tidegate.predicates import compile_filter
 from tidegate.predicates.column import Row
 
@@ -16,12 +17,17 @@ __all__ = ["Explanation", "explain"]
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One node: its text, whether it held, the attributes it looked at (None: missing), and the nodes below."""
+    """One node: its text, whether it held, the attributes it looked at (None: missing), and the nodes below.
+
+    Whether a pattern holds is not for one publication to say: it held if the pattern sees the publication, and the
+    nodes below are its filters.
+    """
 
     text: str
     held: bool
     values: dict[str, Any]
     parts: tuple[Explanation, ...] = ()
+    is_pattern: bool = False
 
     def __str__(self) -> str:
         return "\n".join(self._lines(""))
@@ -30,6 +36,8 @@ class Explanation:
         seen = ", ".join(
             f"{name} is {'missing' if value is None else repr(value)}" for name, value in self.values.items()
         )
+        if self.is_pattern:
+            seen = "sees it; what it makes of it depends on other publications" if self.held else "does not see it"
         yield f"{indent}{'✓' if self.held else '✗'} {self.text}" + (f"   — {seen}" if seen else "")
         for part in self.parts:
             yield from part._lines(indent + "  ")
@@ -37,10 +45,15 @@ class Explanation:
 
 def explain(node: Node, publication: Row) -> Explanation:
     """The verdicts, top down. NOT shows its own verdict above that of what it negates."""
+    if isinstance(node, Call) and node.op in FAMILIES:
+        return _pattern(node, publication)
+    if isinstance(node, Call) and node.op == "and":
+        parts = tuple(explain(arg, publication) for arg in node.args)  # a pattern may be among them
+        return Explanation("AND", all(part.held for part in parts), {}, parts)
     held = _held(node, False, publication)
-    if isinstance(node, Call) and node.op in ("and", "or", "not"):
+    if isinstance(node, Call) and node.op in ("or", "not"):
         parts = tuple(explain(arg, publication) for arg in node.args)
-        return Explanation(node.op.upper() if node.op != "not" else to_text(node), held, {}, parts)
+        return Explanation("OR" if node.op == "or" else to_text(node), held, {}, parts)
     names = {
         name
         for clause in compile_filter(node, limits=NO_LIMITS).clauses
@@ -49,6 +62,13 @@ def explain(node: Node, publication: Row) -> Explanation:
         for name in column.attributes
     }
     return Explanation(to_text(node), held, {name: publication.value(name) for name in sorted(names)})
+
+
+def _pattern(node: Call, publication: Row) -> Explanation:
+    """Whether a pattern sees the publication: one of its filters holds, or it has none of its own."""
+    filters = FAMILIES[node.op].compile(node, NO_LIMITS).filters
+    parts = tuple(explain(part, publication) for part in filters)
+    return Explanation(to_text(node), not parts or any(part.held for part in parts), {}, parts, is_pattern=True)
 
 
 def _held(node: Node, negated: bool, publication: Row) -> bool:

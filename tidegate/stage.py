@@ -31,6 +31,7 @@ __all__ = ["Stage", "arrivals"]
 #: Publications times subscriptions from which it is worth to wake other threads.
 _WORTH = 100_000
 _FACTS = "stage.json"
+_COUNTS = ("unscored", "cut")
 
 
 class Stage:
@@ -48,6 +49,7 @@ class Stage:
         self._calls = 0
         self._now: int | None = None
         self.late = 0
+        self._counted: dict[str, int] = {}  # what shards counted that a snapshot without patterns had left
 
     @property
     def now(self) -> datetime | None:
@@ -61,7 +63,7 @@ class Stage:
 
     def count(self, name: str) -> int:
         """One of the patterns' counts."""
-        return sum(shard.counts.get(name, 0) for shard in self._shards)
+        return self._counted.get(name, 0) + sum(shard.counts.get(name, 0) for shard in self._shards)
 
     # --- subscriptions ----------------------------------------------------------------------------------------------
 
@@ -114,8 +116,8 @@ class Stage:
             self.late += int(np.count_nonzero(times < before))
         return before, first
 
-    def publish(self, batch: Batch) -> list[Raised]:
-        """Give publications to the patterns; what they tell."""
+    def publish(self, batch: Batch, ids: bool = True) -> list[Raised]:
+        """Give publications to the patterns; what they tell, with the ids of all publications or only the raising one."""
         if not batch.length:
             return []
         matches = self.patterns.index.match(batch)
@@ -123,7 +125,7 @@ class Stage:
         before, first = self._appeared(batch.times())
         clock = first if before is None else before
         assert clock is not None
-        return self._each(found, clock, first)
+        return self._each(found, clock, first, ids)
 
     def advance(self, now: int) -> list[Raised]:
         """Let the clock run; what that tells."""
@@ -134,7 +136,7 @@ class Stage:
             self._clock = clock
         return self._each(None, clock, first)
 
-    def _each(self, found: Passed | None, clock: int, first: int | None) -> list[Raised]:
+    def _each(self, found: Passed | None, clock: int, first: int | None, ids: bool = True) -> list[Raised]:
         if self._new:
             self._admit()
 
@@ -142,7 +144,7 @@ class Stage:
             shard, here = self._shards[at], list[Arrivals]()
             if found is not None and len(found.rows):
                 here = [arrivals(found, self.patterns.columns, shard, self._numbers[at], clock, self._calls)]
-            return shard.take(here, self._clock, first)
+            return shard.take(here, self._clock, first, ids)
 
         work = (0 if found is None else len(found.rows)) * len(self.patterns)
         if work < _WORTH or len(self._shards) == 1:
@@ -158,6 +160,7 @@ class Stage:
         facts = {
             "lateness": self.lateness, "shards": len(self._shards), "clock": self._clock,
             "calls": self._calls, "now": self._now, "late": self.late,
+            "counted": self._counted if self.patterns else {name: self.count(name) for name in _COUNTS},
         }  # fmt: skip
         (directory / _FACTS).write_bytes(orjson.dumps(facts))
         if not self.patterns:
@@ -180,7 +183,7 @@ class Stage:
             facts = told[0] if alone else {}
             stage = cls(max((one["lateness"] for one in told), default=0), facts.get("shards"))
             stage._clock, stage._calls = facts.get("clock"), facts.get("calls", 0)
-            stage._now, stage.late = facts.get("now"), facts.get("late", 0)
+            stage._now, stage.late, stage._counted = facts.get("now"), facts.get("late", 0), facts.get("counted", {})
             stage.patterns = Patterns.assembled([(read(d)[1].num_rows, read_patterns(d)) for d in directories])
             if not stage.patterns:
                 return stage

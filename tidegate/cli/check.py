@@ -12,6 +12,7 @@ from tidegate.covering import covers
 from tidegate.engine import Engine, compiled
 from tidegate.errors import TidegateError
 from tidegate.language import DEFAULT_LIMITS
+from tidegate.patterns import Pattern
 from tidegate.predicates import Filter
 
 __all__ = ["check"]
@@ -46,10 +47,17 @@ def check(
                 error.at = error.at.removeprefix(str(place)).removeprefix(", ")
             typer.echo(f"{place}: {error.code} error: {error}", err=True)
         else:
-            if covers(NOTHING, compiled(entry, DEFAULT_LIMITS)):
+            if _is_never(compiled(entry, DEFAULT_LIMITS)):
                 never += 1
                 typer.echo(f"{place}: warning: subscription {entry.id!r} can never match", err=True)
     summary = f"{wrong + len(engine)} subscriptions: {len(engine)} good, {wrong} wrong"
     typer.echo(summary + (f", {never} that can never match" if never else ""))
     if wrong:
         raise typer.Exit(1)
+
+
+def _is_never(found: Filter | Pattern) -> bool:
+    """Whether nothing can ever be told of it. Silence is told also where nothing can break it."""
+    if isinstance(found, Filter):
+        return covers(NOTHING, found)
+    return found.family != "absent" and any(covers(NOTHING, inner.filter) for inner in found.filters)

@@ -115,12 +115,12 @@ class _Valley:
         self._kept: deque[tuple[int, pa.Table]] = deque(maxlen=24)
 
     def publication(self, id: str, time: datetime) -> Publication | None:
-        """The publication of that id and time, if its hour is not long past."""
+        """The publication of that id that was told of at a time, if its hour is not long past."""
         wanted = (time - BEGIN) // timedelta(hours=1)
         while not self._kept or self._kept[-1][0] < wanted:
             self._kept.append(next(self._hours))
-        for hour, table in self._kept:
-            if hour == wanted and (row := pc.index(table.column("id"), id).as_py()) >= 0:
+        for hour, table in reversed(self._kept):  # patterns may tell of it hours later
+            if hour <= wanted and (row := pc.index(table.column("id"), id).as_py()) >= 0:
                 return _publication(table.slice(row, 1))
         return None
 
@@ -143,7 +143,8 @@ class _Tally:
         rows: dict[str, tuple[datetime, str]] = {}  # the first of each subscription: batches come in order of time
         times, ids = found.column("time").to_pylist(), found.column("subscription_id").to_pylist()
         for time, id, about in zip(times, ids, found.column("publication_ids").to_pylist(), strict=True):
-            rows[id] = min(rows.get(id, (time, about[0])), (time, about[0]))
+            if about:
+                rows[id] = min(rows.get(id, (time, about[-1])), (time, about[-1]))
         counts = Counter(ids)
         self.notifications += len(ids)
         self.per_subscription.update(counts)

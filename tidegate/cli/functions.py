@@ -1,21 +1,24 @@
-"""``tidegate functions``: the operators and functions that the registered families offer."""
+"""``tidegate functions``: the operators, functions and patterns that the registered families offer."""
 
 from __future__ import annotations
 
 import typer
 
+from tidegate.patterns import FAMILIES
 from tidegate.predicates import FUNCTIONS
 
 __all__ = ["functions"]
 
 
 def functions() -> None:
-    """List every operator and function with its family and an example.
+    """List every operator, function and pattern with its family and an example.
 
     \b
     Example:
       tidegate functions
     """
-    widths = [max(len(getattr(known, part)) for known in FUNCTIONS.values()) for part in ("family", "op")]
-    for known in sorted(FUNCTIONS.values(), key=lambda known: known.family):
-        typer.echo(f"{known.family:<{widths[0]}}  {known.op:<{widths[1]}}  {known.example}")
+    listed = [(known.family, known.op, known.example) for known in FUNCTIONS.values()]
+    listed += [("pattern", name, family.example) for name, family in FAMILIES.items()]
+    widths = [max(len(row[part]) for row in listed) for part in (0, 1)]
+    for family, op, example in sorted(listed, key=lambda row: row[0]):
+        typer.echo(f"{family:<{widths[0]}}  {op:<{widths[1]}}  {example}")

@@ -1,4 +1,4 @@
-"""Who watches the valley, and for what: about a hundred subscriptions that use every family of predicates."""
+"""Who watches the valley, and for what: about a hundred subscriptions that use every family of predicates and patterns."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ _WATCHED: dict[str, dict[str, str]] = {
         "near-marmot-hut": "kind = 'avalanche' AND S_DWITHIN(location, POINT(7.09 45.86), 6000)",
         "no-snow-reading": "kind = 'slope' AND snow_depth IS NULL",
         "first-day": "kind = 'avalanche' AND T_BEFORE(event, DATE('2026-11-16'))",
+        "strongest-gusts": "kind IN ('ridge', 'slope') AND topk(3, 'PT6H', -gust)",
+        "storm-and-snow": "together('PT10M', 5000, kind = 'ridge' AND gust > 26, "
+        "kind = 'slope' AND a_contains(tags, ('snowing')))",
     },
     "road maintenance": {
         "black-ice": "kind = 'road' AND temperature BETWEEN -3 AND 0.5 AND humidity > 90",
@@ -38,6 +41,7 @@ _WATCHED: dict[str, dict[str, str]] = {
         "wind-chill": "altitude > 2400 AND "
         "13.12 + 0.6215 * temperature + (0.3965 * temperature - 11.37) * (3.6 * wind) ^ 0.16 < -25",
         "storm-hours": "gust > 28 AND T_DURING(time, INTERVAL('2026-11-15T12:00:00Z', '2026-11-15T20:00:00Z'))",
+        "nearest-slides": "kind = 'avalanche' AND topk(2, 'PT12H', distance(location, POINT(7.09 45.86)))",
         "while-they-slept": "kind IN ('avalanche', 'rockfall') AND "
         "T_DURING(event, INTERVAL('2026-11-15T00:00:00Z', '2026-11-15T06:00:00Z'))",
     },
@@ -49,6 +53,7 @@ _WATCHED: dict[str, dict[str, str]] = {
         "stoerung": "ACCENTI(CASEI(message)) LIKE 'storung%'",
         "log-lines-from-ridges": "message IS NOT NULL AND source LIKE 'ridge-%'",
         "timeouts": "message LIKE '%timeout' AND source NOT IN ('hut-1', 'hut-2')",
+        "silent": "kind IN ('slope', 'ridge', 'hut') AND absent('PT15M', snow_depth IS NOT NULL, source)",
         "humidity-stuck": "humidity = 100 AND NOT a_overlaps(tags, ('snowing', 'raining'))",
     },
     "security desk": {

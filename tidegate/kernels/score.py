@@ -60,6 +60,8 @@ _SLACK = 1e-9
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def metres(lon: float, lat: float, lon2: float, lat2: float) -> float:
     """The haversine formula on a sphere of the Earth's mean radius."""
+    if lon == lon2 and lat == lat2:  # sensors stay where they are
+        return 0.0
     phi, phi2 = math.radians(lat), math.radians(lat2)
     up, across = math.sin((phi2 - phi) / 2), math.sin(math.radians(lon2 - lon) / 2)
     a = up * up + math.cos(phi) * math.cos(phi2) * (across * across)

@@ -17,54 +17,105 @@ from tidegate.kernels.score import metres
 
 __all__ = ["step_together"]
 
+#: How much squares of chords may differ from what the formula of distances gives, relatively and with room to spare.
+_MARGIN = 1e-6
+_RADIUS = 6_371_008.8
+
 _jit = njit(cache=True, nogil=True, error_model="numpy")
+# Written into the callers, which call them for everything that is told.
+_within = njit(nogil=True, error_model="numpy", inline="always")
 
 
 @_jit
-def _grown_items(array: Any, needed: int) -> Any:
-    larger = np.empty(max(2 * len(array), needed), np.int64)
+def _grown(array: Any, needed: int) -> Any:
+    larger = np.empty(max(2 * len(array), needed), array.dtype)
     larger[: len(array)] = array
     return larger
 
 
+@_within
+def _square(values: Any, place: Any, p: int, q: int) -> float:
+    """The square of the chord between two publications, on a sphere of radius 1; NaN where one has no place."""
+    x = values[p, place[2]] - values[q, place[2]]
+    y = values[p, place[3]] - values[q, place[3]]
+    z = values[p, place[4]] - values[q, place[4]]
+    return x * x + y * y + z * z
+
+
+@_jit
+def _metres(values: Any, place: Any, p: int, q: int) -> float:
+    return metres(values[p, place[0]], values[p, place[1]], values[q, place[0]], values[q, place[1]])
+
+
+@_within
+def _are_near(values: Any, place: Any, p: int, q: int, near: float, square: float) -> bool:
+    """Whether two publications are nearer than so many metres; only close calls need the formula."""
+    found = _square(values, place, p, q)
+    if found < square * (1 - _MARGIN):
+        return True
+    if not found <= square * (1 + _MARGIN):
+        return False
+    return _metres(values, place, p, q) < near
+
+
+@_jit
+def _widest(values: Any, place: Any, chosen: Any, size: int) -> float:
+    """The largest distance between two of the chosen."""
+    top = 0.0
+    for d in range(size):
+        for e in range(d):
+            top = max(top, _square(values, place, chosen[d], chosen[e]))
+    widest = 0.0
+    if top > 0:
+        for d in range(size):
+            for e in range(d):
+                if _square(values, place, chosen[d], chosen[e]) >= top * (1 - _MARGIN):
+                    widest = max(widest, _metres(values, place, chosen[e], chosen[d]))
+    return widest
+
+
+@_within
+def _told(outs: Any, n: int, s: int, t: int, distance: float, chosen: Any, size: int) -> Any:
+    """Note one combination."""
+    slots, moments, far, item_start, items = outs
+    if n == len(slots):
+        slots, moments, far, item_start = _grown(slots, 0), _grown(moments, 0), _grown(far, 0), _grown(item_start, 0)
+    if item_start[n] + size > len(items):
+        items = _grown(items, item_start[n] + size)
+    slots[n], moments[n], far[n] = s, t, distance
+    for d in range(size):
+        items[item_start[n] + d] = chosen[d]
+    item_start[n + 1] = item_start[n] + size
+    return (slots, moments, far, item_start, items), n + 1
+
+
 @_jit
 def step_together(
-    bound: int,
-    first_item: int,
-    start: NDArray[np.int64],
-    hits: NDArray[np.int32],
-    first_pair: int,
-    time: NDArray[np.int64],
-    version: NDArray[np.int64],
-    lon: NDArray[np.float64],
-    lat: NDArray[np.float64],
-    pair_item: NDArray[np.int64],
-    pair_before: NDArray[np.int64],
-    recent: NDArray[np.int64],
-    recent_time: NDArray[np.int64],
-    of_filter: NDArray[np.int64],
-    member: NDArray[np.int64],
-    filter_start: NDArray[np.int64],
-    filters: NDArray[np.int32],
-    window: NDArray[np.int64],
-    near: NDArray[np.float64],
-    every: NDArray[np.uint8],
-    since: NDArray[np.int64],
-    until: NDArray[np.int64],
-    end: NDArray[np.int64],
+    strict: bool, bound: int,
+    first_item: int, start: NDArray[np.int64], hits: NDArray[np.int32], first_pair: int,
+    time: NDArray[np.int64], version: NDArray[np.int64], values: NDArray[np.float64], place: NDArray[np.int64],
+    pair_item: NDArray[np.int64], pair_before: NDArray[np.int64],
+    recent: NDArray[np.int64], recent_time: NDArray[np.int64],
+    of_filter: NDArray[np.int64], member: NDArray[np.int64],
+    filter_start: NDArray[np.int64], filters: NDArray[np.int32],
+    window: NDArray[np.int64], near: NDArray[np.float64], every: NDArray[np.uint8],
+    since: NDArray[np.int64], until: NDArray[np.int64], end: NDArray[np.int64],
     stamps: NDArray[np.int64],
 ) -> Any:
     """Slots, moments, distances and publications (those of i at items[item_start[i]:item_start[i + 1]]), and the cuts.
 
-    ``recent[f]`` is the filter's last pair so far, moved on here; those of f's subscriptions are
-    ``member[of_filter[f]:of_filter[f + 1]]``; the filters of slot s are ``filters[filter_start[s]:filter_start[s + 1]]``.
+    ``recent[f]`` is the filter's last pair so far, moved on here; f's subscriptions are
+    ``member[of_filter[f]:of_filter[f + 1]]``, the filters of slot s ``filters[filter_start[s]:filter_start[s + 1]]``.
+    ``place`` has the columns of longitude, latitude and the unit vector.
     """
-    slots, moments, far = np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024)
-    item_start, items = np.zeros(1025, np.int64), np.empty(4096, np.int64)
+    outs = (
+        np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024), np.zeros(1025, np.int64),
+        np.empty(4096, np.int64),
+    )  # fmt: skip
     n, cut = 0, 0
     stamps[:] = -1
     most = 1
-    for s in range(len(window)):
+    for s in range(len(filter_start) - 1):
         most = max(most, filter_start[s + 1] - filter_start[s])
     at, chosen = np.empty(most, np.int64), np.empty(most, np.int64)
     for p in range(len(start) - 1):
@@ -81,19 +132,42 @@ def step_together(
                     continue
                 stamps[s] = item
                 low, high = filter_start[s], filter_start[s + 1]
-                oldest = t - window[s]
+                size, oldest = high - low, t - window[s]
                 complete = True
                 for j in range(low, high):
                     if recent_time[filters[j]] <= oldest:
                         complete = False
                         break
-                if not complete or not since[s] <= version[item] < until[s] or t > end[s]:
+                if not complete or t > end[s] or (strict and not since[s] <= version[item] < until[s]):
                     continue
                 placed = not math.isnan(near[s])
-                if placed and math.isnan(lon[item]):
+                square = 0.0
+                if placed:
+                    if math.isnan(values[item, place[0]]):
+                        continue
+                    half = math.sin(min(near[s] / (2 * _RADIUS), math.pi / 2))
+                    square = 4 * half * half
+                # nearly always the most recent of each filter will do
+                ok = not every[s]
+                for d in range(size):
+                    if not ok:
+                        break
+                    pair = recent[filters[low + d]]
+                    ok = pair >= 0
+                    if ok:
+                        q = pair_item[pair]
+                        chosen[d] = q
+                        if strict:
+                            ok = since[s] <= version[q] < until[s]
+                        if placed:
+                            ok = ok and not math.isnan(values[q, place[0]])
+                            for e in range(d):
+                                ok = ok and _are_near(values, place, q, chosen[e], near[s], square)
+                if ok:
+                    distance = _widest(values, place, chosen, size) if placed else np.nan
+                    outs, n = _told(outs, n, s, t, distance, chosen, size)
                     continue
-                # the first combination, or all: depth first, in the order of the filters, from recent to old
-                size = high - low
+                # else depth first, in the order of the filters, from recent to old
                 depth, found, tried = 0, 0, 0
                 last_own = 0  # the last filter that the publication itself passes: it must be chosen by then
                 for j in range(low, high):
@@ -114,14 +188,14 @@ def step_together(
                         tried += 1
                         ok = since[s] <= version[q] < until[s]
                         if ok and placed:
-                            ok = not math.isnan(lon[q])
+                            ok = not math.isnan(values[q, place[0]])
                             if ok and q != item:
-                                ok = metres(lon[q], lat[q], lon[item], lat[item]) < near[s]
+                                ok = _are_near(values, place, q, item, near[s], square)
                             for d in range(depth):
                                 if not ok:
                                     break
                                 if chosen[d] != q:
-                                    ok = metres(lon[q], lat[q], lon[chosen[d]], lat[chosen[d]]) < near[s]
+                                    ok = _are_near(values, place, q, chosen[d], near[s], square)
                         if ok:
                             break
                         pair = pair_before[pair]
@@ -143,26 +217,11 @@ def step_together(
                     if found == bound:
                         cut += 1
                         break
-                    if n == len(slots):
-                        slots, moments = _grown_items(slots, 0), _grown_items(moments, 0)
-                        far = np.concatenate((far, np.empty_like(far)))
-                        item_start = _grown_items(item_start, 0)
-                    if item_start[n] + size > len(items):
-                        items = _grown_items(items, item_start[n] + size)
-                    widest = 0.0
-                    if placed:
-                        for d in range(size):
-                            for e in range(d):
-                                if chosen[d] != chosen[e]:
-                                    x, y = chosen[e], chosen[d]
-                                    widest = max(widest, metres(lon[x], lat[x], lon[y], lat[y]))
-                    slots[n], moments[n], far[n] = s, t, widest if placed else np.nan
-                    for d in range(size):
-                        items[item_start[n] + d] = chosen[d]
-                    item_start[n + 1] = item_start[n] + size
-                    n += 1
+                    distance = _widest(values, place, chosen, size) if placed else np.nan
+                    outs, n = _told(outs, n, s, t, distance, chosen, size)
                     found += 1
                     if not every[s]:
                         break
                     at[depth] = pair_before[at[depth]]
+    slots, moments, far, item_start, items = outs
     return slots[:n], moments[:n], far[:n], item_start[: n + 1], items[: item_start[n]], cut

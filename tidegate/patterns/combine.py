@@ -147,10 +147,13 @@ class Combine:
 
     # --- publications -----------------------------------------------------------------------------------------------
 
-    def take(self, arrivals: Sequence[Arrivals], clock: int | None, first: int | None = None) -> Raised:
+    def take(
+        self, arrivals: Sequence[Arrivals], clock: int | None, first: int | None = None, ids: bool = True
+    ) -> Raised:
         """Take what appeared, and let the clock run to a moment; what that tells.
 
-        ``first`` is the first moment there ever was, if this is the first that appeared.
+        ``first`` is the first moment there ever was, if this is the first that appeared. Without ``ids`` only the
+        publication that raised a notification is named, which is all that its grouped form has.
         """
         facts = self.arrays.facts
         before = facts.get("clock")
@@ -174,7 +177,7 @@ class Combine:
                 more = family.advance(clock)
                 if more is not None:
                     parts.append(more)
-        result = self._raised(told)
+        result = self._raised(told, ids)
         self.memory.forget(
             facts.get("clock", LONG_AGO), [items for family in self.families.values() for items in family.items()]
         )
@@ -211,7 +214,7 @@ class Combine:
         self._waiting.replace(rest)  # these are put
         return ready
 
-    def _raised(self, told: list[tuple[Family, list[Told]]]) -> Raised:
+    def _raised(self, told: list[tuple[Family, list[Told]]], ids: bool) -> Raised:
         """What the families told, with ids in place of places in memory; that of one subscription is in order."""
         some = [(family, [part for part in parts if len(part.slot)]) for family, parts in told]
         parts = [(family, part) for family, theirs in some if theirs for part in family.raised(theirs)]
@@ -222,13 +225,13 @@ class Combine:
             np.concatenate([getattr(part, name) for _, part in parts])
             for name in ("moment", "score", "distance", "raised")
         )
+        if not ids:
+            return replace(_SILENCE, owner=owner, moment=moment, raised=self._texts(raised))
         sizes = np.concatenate([np.diff(part.start) for _, part in parts])
         items = np.concatenate([part.items for _, part in parts])
         start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        return Raised(
-            owner, moment, score, distance, start,
-            self._texts(items), self._texts(raised), digests(start, items, self.memory.hash.data),
-        )  # fmt: skip
+        digest = digests(start, items, self.memory.hash.data)
+        return Raised(owner, moment, score, distance, start, self._texts(items), self._texts(raised), digest)
 
     def _texts(self, items: NDArray[np.int64]) -> pa.Array:
         offsets, letters = self.memory.texts(items)

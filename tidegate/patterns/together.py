@@ -32,7 +32,7 @@ __all__ = ["COMBINATIONS", "Together"]
 COMBINATIONS = 1_000
 
 _LOG = logging.getLogger("tidegate")
-_PLACE = (column("lon", "location"), column("lat", "location"))
+_PLACE = tuple(column(reading, "location") for reading in ("lon", "lat", "x", "y", "z"))
 
 
 @family
@@ -127,12 +127,12 @@ class Together(Family):
         filters = memory.key.length
         of_filter = np.full(filters + 1, self._of_filter.used[-1])
         of_filter[: self._of_filter.length] = self._of_filter.used
-        nowhere = np.zeros(0)
-        lon, lat = (memory.values.data[:, memory.columns.index(c)] if c in memory.columns else nowhere for c in _PLACE)
+        place = np.array([memory.columns.index(c) if c in memory.columns else -1 for c in _PLACE], np.int64)
+        strict = step.strict or bool(self.since.used.max() > memory.version.used.min())  # what is remembered counts too
         bound = self.arrays.facts.get("combinations", COMBINATIONS)
         slot, moment, distance, start, items, cut = step_together(
-            bound, step.first_item, step.start, step.hits, step.first_pair,
-            memory.time.data, memory.version.data, lon, lat, memory.pair_item.data, memory.pair_before.data,
+            strict, bound, step.first_item, step.start, step.hits, step.first_pair,
+            memory.time.data, memory.version.data, memory.values.data, place, memory.pair_item.data, memory.pair_before.data,
             step.head.copy(), memory.recent_time.data,
             of_filter, self._member.used, self._filter_start.used, self._filters.used,
             self._window.used, self._near.used, self._every.used,

@@ -58,6 +58,8 @@ class Combining:
     lateness: int
     subscriptions: Subscriptions
     halves: Sequence[Half]
+    ids: bool = True
+    """Whether somebody wants more than the grouped form of notifications."""
 
     def __call__(self, key: tuple[int], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         import pandas as pd
@@ -93,7 +95,7 @@ class Combining:
             delta: dict[str, Any] = {"parts": in_order, "changes": None}
             if newest > version:
                 delta["changes"] = self._changes(live, view, shard, batch, version, oldest, newest)
-            raised = _apply(live, delta, self.files)
+            raised = _apply(live, delta, self.files, self.ids)
             fresh = {
                 "token": token,
                 "version": max(newest, version),
@@ -166,7 +168,7 @@ def combined(parts: DataFrame, step: Step, schema: str) -> DataFrame:
 # --- the state ------------------------------------------------------------------------------------------------------
 
 
-def _apply(shard: Combine, delta: dict[str, Any], files: Files) -> Raised:
+def _apply(shard: Combine, delta: dict[str, Any], files: Files, ids: bool = False) -> Raised:
     """One batch, for the first time or again: the same arrays come out."""
     facts, lateness = shard.arrays.facts, shard.lateness
     parts = delta["parts"]
@@ -213,7 +215,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: Files) -> Raised:
         firsts = [p["first"] for p in parts if p["first"] is not None]
         in_order = parts and parts[0]["order"] not in (None, -1)
         first = ((firsts[0] if in_order else min(firsts)) if firsts else min(walls)) - lateness
-    raised = shard.take(arrivals, max(ends, default=None), first)
+    raised = shard.take(arrivals, max(ends, default=None), first, ids)
     if high is not None:
         facts["newest"] = high
     if wall is not None:

@@ -10,6 +10,7 @@ it is done. Everything here follows from the batch's number.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -39,6 +40,8 @@ from tidegate.store.registry import Registry
 
 __all__ = ["Flow"]
 
+
+_LOG = logging.getLogger("tidegate")
 
 #: Seconds that we wait for Spark without looking up.
 _TURN = 0.2
@@ -82,6 +85,7 @@ class Flow:
         self._warmth = Warmth(spark)
         self._upkeep = Upkeep(self._tidy)
         self._first = True
+        self._has_complained = False
 
     def start(self, available_now: bool = False) -> None:
         """Begin; with ``available_now`` end by itself when what is there now has been done."""
@@ -96,12 +100,15 @@ class Flow:
         subscriptions = Subscriptions(os.fspath(self._registry.shelf), self._registry)
         select = Select(feed, subscriptions)
         if self._files is None:
+            if unserved := len(subscriptions.view(version, version).patterns):
+                raise SettingError("patterns = true for subscriptions with patterns", f"false, and {unserved} of them")
             work = Work(select, halves, self.quarantine)
             receipts = publications.mapInArrow(work, RECEIPTS)
         else:
             shards = keys(int(self._facts["shards"]))
             work = Work(select, halves, self.quarantine, self._files, shards)
-            combine = Combining(self._files, self.query, shards, self._lateness, subscriptions, halves)
+            ids = any(half.form == "flat" for half in halves)
+            combine = Combining(self._files, self.query, shards, self._lateness, subscriptions, halves, ids)
             receipts = combined(publications.mapInArrow(work, SHARDED), combine, RECEIPTS)
         writer = receipts.writeStream.foreachBatch(self._batch)
         if available_now:
@@ -142,6 +149,9 @@ class Flow:
             sink.commit(batch, found)
         counts = [orjson.loads(payload) for payload in found.of(COUNTS)]
         self.status.add(batch, counts, worked - began, perf_counter() - worked)
+        if self._files is None and not self._has_complained and any(task.get("unserved") for task in counts):
+            self._has_complained = True
+            _LOG.error("subscriptions with patterns came to a run that was begun with patterns = false: not served")
         self._warmth.used()
 
     def wait(self, seconds: float | None = None) -> bool:

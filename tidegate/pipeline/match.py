@@ -153,7 +153,7 @@ class _Stateful:
     def __call__(self, key: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         query = str(told("sql.streaming.queryId"))
         files = Files(f"{self.files}/{query}")
-        combining = Combining(files, query, self.shards, self.lateness, self.subscriptions, ())
+        combining = Combining(files, query, self.shards, self.lateness, self.subscriptions, (), not self.grouped)
         parts = [orjson.loads(payload) for frame in frames for payload in frame["payload"]]
         known = orjson.loads(state.get[0]) if state.exists else {}
         found, _, fresh = combining.step(self.shards.index(key[0]), parts, known)

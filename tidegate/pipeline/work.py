@@ -66,6 +66,10 @@ class Writer(Protocol):
 class Half(Protocol):
     """Makes writers; travels to the workers."""
 
+    @property
+    def form(self) -> str:
+        """What its writers take: ``flat`` or ``grouped``."""
+
     def writer(self, batch: int, part: int) -> Writer: ...
 
 
@@ -102,7 +106,9 @@ class Work:
             for writer in writers:
                 writer.take(found)
             writing += perf_counter() - before
-            if parting is not None:
+            if parting is None:
+                counts["unserved"] = len(found.view.patterns)
+            else:
                 before = perf_counter()
                 parting.take(found)
                 matching += perf_counter() - before
