@@ -55,7 +55,6 @@ COLUMNS = {
 
 def main(quick: bool = False) -> None:
     """All sizes, on the cores there are."""
-
     report = Report("together", SEED, COLUMNS)
     for n, stations, compared, batch in CASES[:1] if quick else CASES:
         measure(report, n, stations, *((5_000, 5_000) if quick else (compared, batch)))
@@ -115,7 +114,9 @@ class Correlation:
         places = [(lon, lat) for lon, lat in r.places().tolist()]
         columns = [part[begin:end].tolist() for part in (r.time, r.station, r.attribute, r.value)]
         return [
-            Reading(i, time, r.source(station, attribute), names[attribute], value, places[station * len(names) + attribute])
+            Reading(
+                i, time, r.source(station, attribute), names[attribute], value, places[station * len(names) + attribute]
+            )
             for i, (time, station, attribute, value) in enumerate(zip(*columns, strict=True), begin)
         ]
 

@@ -71,7 +71,6 @@ QUICK = (Case(100, 1_000), Case(1_000, 1_000), Case(1_000, 1_000, grouped=False)
 
 def main(quick: bool = False) -> None:
     """All cases on one core."""
-
     report = Report("topk", SEED, COLUMNS)
     for case in QUICK if quick else CASES:
         measure(report, case, 2_000 if quick else ROUND[case.n])

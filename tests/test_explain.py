@@ -103,7 +103,9 @@ def test_a_pattern_sees_nothing_outside_its_time_of_activity():
 
 
 def test_limits_of_the_engine_do_not_matter():
-    engine = tg.Engine([tg.Subscription("s", "ann", "topk(2000, 'P999D', no2)")], limits=tg.Limits(k=3000, window=10**9))
+    engine = tg.Engine(
+        [tg.Subscription("s", "ann", "topk(2000, 'P999D', no2)")], limits=tg.Limits(k=3000, window=10**9)
+    )
     assert engine.explain("s", tg.Publication("p", "z7", NOW)).held
 
 

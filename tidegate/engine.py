@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Self, overload
+from typing import Literal, Self, overload
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +51,7 @@ class Engine:
     ) -> None:
         self._limits = limits
         self._index, self._catalogue = Index(), Catalogue()
-        self._stage = Stage(checked_lateness(lateness))
+        self._stage = Stage(checked_lateness(lateness), limits.combinations)
         self._changing = threading.RLock()
         self._now: datetime | None = None
         if isinstance(subscriptions, Subscription) or not isinstance(subscriptions, Iterable):
@@ -105,7 +105,11 @@ class Engine:
     # --- publications -----------------------------------------------------------------------------------------------
 
     @overload
-    def publish(self, publications: Sequence[Publication]) -> list[Notification]: ...
+    def publish(
+        self, publications: Sequence[Publication], *, grouped: Literal[False] = False
+    ) -> list[Notification]: ...
+    @overload
+    def publish(self, publications: Sequence[Publication], *, grouped: Literal[True]) -> pa.Table: ...
     @overload
     def publish(self, publications: pa.Table | pa.RecordBatch, *, grouped: bool = False) -> pa.Table: ...
 
@@ -114,19 +118,17 @@ class Engine:
     ) -> list[Notification] | pa.Table:
         """Match publications; notifications come ordered by time and subscription id.
 
-        An Arrow table gives an Arrow table: a row per notification, or with ``grouped`` one per publication that
+        An Arrow table gives an Arrow table, a row per notification. With ``grouped`` it is a row per publication that
         matched something, with the ids of its subscriptions in no particular order. What patterns tell is grouped by
         the publication that raised it, with the time of the notification.
         """
         if isinstance(publications, pa.Table | pa.RecordBatch):
             batch: Batch = ArrowBatch(publications)
             return self._grouped(batch) if grouped else self._flat(batch)
-        if grouped:
-            raise SettingError("an Arrow table with grouped=True", shown(type(publications).__name__))
         if isinstance(publications, Publication | str | bytes | Mapping) or not isinstance(publications, Iterable):
             raise PublicationError("a list of publications or an Arrow table", shown(publications))
         batch = ObjectBatch(list(publications))
-        return self._notifications(self._flat(batch))
+        return self._grouped(batch) if grouped else self._notifications(self._flat(batch))
 
     def _flat(self, batch: Batch) -> pa.Table:
         plain = outcome.flat(batch, self._index.match(batch), self._catalogue)
@@ -227,7 +229,7 @@ class Engine:
         """
         engine = cls(limits=limits)
         engine._index, engine._catalogue = load(*directories)
-        engine._stage = Stage.load([Path(directory) for directory in directories])
+        engine._stage = Stage.load([Path(directory) for directory in directories], limits.combinations)
         engine._now = engine._stage.now
         return engine
 
@@ -255,7 +257,7 @@ def compiled(subscription: Subscription, limits: Limits) -> Filter | Pattern:
     """What a subscription means, its time of activity included: that is a range of ``time`` like any other."""
     found = compile_where(condition(subscription, limits), subscription.where, limits, activity(subscription))
     if isinstance(found, Pattern):
-        begins, ends = (w and micros(w) for w in (subscription.active_from, subscription.active_until))
+        begins, ends = (None if w is None else micros(w) for w in (subscription.active_from, subscription.active_until))
         found = replace(found, begins=begins, ends=ends)
     return found
 

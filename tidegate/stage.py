@@ -37,11 +37,11 @@ _COUNTS = ("unscored", "cut")
 class Stage:
     """The patterns of an engine, spread over as many shards as there are cores."""
 
-    def __init__(self, lateness: int, shards: int | None = None) -> None:
+    def __init__(self, lateness: int, combinations: int, shards: int | None = None) -> None:
         self.lateness = lateness
         self.patterns = Patterns()
         count = shards or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
-        self._shards = [Combine(lateness) for _ in range(count)]
+        self._shards = [Combine(lateness, None, combinations) for _ in range(count)]
         self._numbers: list[NDArray[np.int32]] = [np.full(64, -1, np.int32) for _ in range(count)]
         self._new: dict[int, tuple[int, int | None]] = {}  # to be admitted together: version and clock of each
         self._pool: ThreadPoolExecutor | None = None
@@ -83,13 +83,18 @@ class Stage:
         self._new.clear()
 
     def _know(self, shard: int, filters: Iterable[int]) -> None:
+        numbers = self._numbers_of(shard)
+        for f in filters:
+            numbers[f] = self._shards[shard].memory.filter(self.patterns.key(f))
+
+    def _numbers_of(self, shard: int) -> NDArray[np.int32]:
+        """The shard's number of each filter, −1 for those of others; there is one for every filter that was given."""
         numbers = self._numbers[shard]
         if self.patterns.filters_given > len(numbers):
             larger = np.full(2 * self.patterns.filters_given, -1, np.int32)
             larger[: len(numbers)] = numbers
             self._numbers[shard] = numbers = larger
-        for f in filters:
-            numbers[f] = self._shards[shard].memory.filter(self.patterns.key(f))
+        return numbers
 
     def remove(self, number: int) -> None:
         """Let go of a subscription."""
@@ -117,7 +122,7 @@ class Stage:
         return before, first
 
     def publish(self, batch: Batch, ids: bool = True) -> list[Raised]:
-        """Give publications to the patterns; what they tell, with the ids of all publications or only the raising one."""
+        """Give publications to the patterns; what they tell, with all ids or only those of what raised it."""
         if not batch.length:
             return []
         matches = self.patterns.index.match(batch)
@@ -143,7 +148,7 @@ class Stage:
         def run(at: int) -> Raised:
             shard, here = self._shards[at], list[Arrivals]()
             if found is not None and len(found.rows):
-                here = [arrivals(found, self.patterns.columns, shard, self._numbers[at], clock, self._calls)]
+                here = [arrivals(found, self.patterns.columns, shard, self._numbers_of(at), clock, self._calls)]
             return shard.take(here, self._clock, first, ids)
 
         work = (0 if found is None else len(found.rows)) * len(self.patterns)
@@ -172,16 +177,16 @@ class Stage:
             for name in state:
                 if name.endswith("-owner"):
                     state[name] = place[state[name]]
-            np.savez(directory / f"shard-{at}.npz", **state)
+            np.savez(directory / f"shard-{at}.npz", **state)  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, directories: Sequence[Path]) -> Stage:
+    def load(cls, directories: Sequence[Path], combinations: int) -> Stage:
         """What was saved; patterns of several snapshots are put together, but remember nothing."""
         alone = directories[0] if len(directories) == 1 else None
         try:
             told = [orjson.loads((directory / _FACTS).read_bytes()) for directory in directories]
             facts = told[0] if alone else {}
-            stage = cls(max((one["lateness"] for one in told), default=0), facts.get("shards"))
+            stage = cls(max((one["lateness"] for one in told), default=0), combinations, facts.get("shards"))
             stage._clock, stage._calls = facts.get("clock"), facts.get("calls", 0)
             stage._now, stage.late, stage._counted = facts.get("now"), facts.get("late", 0), facts.get("counted", {})
             stage.patterns = Patterns.assembled([(read(d)[1].num_rows, read_patterns(d)) for d in directories])
@@ -189,7 +194,7 @@ class Stage:
                 return stage
             if alone is not None:
                 for at, shard in enumerate(stage._shards):
-                    with np.load(alone / f"shard-{at}.npz") as state:
+                    with open(alone / f"shard-{at}.npz", "rb") as file, np.load(file) as state:
                         shard.restore({name: state[name] for name in state.files})
         except (OSError, AttributeError, KeyError, TypeError, ValueError, EOFError, BadZipFile) as error:
             if isinstance(error, SnapshotError):
@@ -231,8 +236,8 @@ def arrivals(
             values[:, i] = found.values[:, at]
     n = len(found.rows)
     everyone = Arrivals(
-        found.time, np.broadcast_to(clock, n), np.broadcast_to(version, n), found.offsets, found.letters,
-        found.phase, found.hash, found.source, values, start, hits,
+        found.time, np.broadcast_to(clock, n), np.zeros(n, np.int64), np.broadcast_to(version, n),
+        found.offsets, found.letters, found.phase, found.hash, found.source, values, start, hits,
     )  # fmt: skip
     some = np.flatnonzero(np.diff(start))
     return everyone if len(some) == n else everyone.picked(some)

@@ -291,3 +291,73 @@ def test_a_search_without_end_is_cut_and_logged_or_clever(caplog):
     with caplog.at_level(logging.ERROR, logger="tidegate"):
         assert engine.publish([pub("z", 50, location=(10, 0), t="g")]) == []
     assert engine.cut == len(caplog.records) <= 1
+
+
+# --- beyond what is usual -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [3, 70, 200])
+def test_more_filters_than_a_shard_knows(number):
+    """Subscriptions are spread over shards, and most filters of the others mean nothing to a shard."""
+    engine = tg.Engine()
+    for i in range(number):
+        engine.subscribe(sub(f"n > {i} AND topk(1, 'PT1H', n)", f"s{i}"))
+        assert len(engine.publish([pub(f"p{i}", i, n=number - i / 1000)])) == i + 1
+    engine.subscribe(sub("together('PT1H', " + ", ".join(f"m > {i}" for i in range(16)) + ")", "all"))
+    assert [n.subscription for n in engine.publish([pub("z", number, m=16)])] == ["all"]
+
+
+def test_many_filters_where_the_setting_allows_them():
+    filters = ", ".join(f"n > {i}" for i in range(200))
+    engine = tg.Engine([sub(f"together('PT1H', {filters})")], limits=tg.Limits(filters=200))
+    assert engine.publish([pub("a", 0, n=199)]) == []
+    assert [n.publications for n in engine.publish([pub("b", 1, n=200)])] == [("b",) * 200]
+
+
+def test_a_k_beyond_all_that_is_tracked():
+    engine = tg.Engine([sub("topk(300000, 5, n)")], limits=tg.Limits(k=10**6))
+    found = [n for i in range(20) for n in engine.publish([pub(f"p{i}", i, n=i)])]
+    assert [n.publications for n in found] == [(f"p{i}",) for i in range(20)]
+
+
+# --- snapshots ----------------------------------------------------------------------------------------------------
+
+
+def test_counts_outlive_the_patterns(tmp_path):
+    engine = tg.Engine([sub("topk(1, 'PT10S', n)")])
+    engine.publish([pub("a", 5)])
+    engine.publish([pub("b", 0)])
+    engine.unsubscribe("s")
+    for _ in range(2):
+        engine.save(tmp_path / "here")
+        engine = tg.Engine.load(tmp_path / "here")
+        assert (engine.late, engine.unscored, engine.cut) == (1, 1, 0)
+    engine.subscribe(sub("topk(1, 'PT10S', n)"))
+    engine.publish([pub("c", 6)])
+    engine.save(tmp_path / "here")
+    assert tg.Engine.load(tmp_path / "here").unscored == 2
+
+
+def test_several_snapshots_keep_the_longest_lateness(tmp_path):
+    for i in range(3):
+        tg.Engine([sub("absent('PT10S', TRUE)", f"s{i}")], lateness=timedelta(seconds=i % 2)).save(tmp_path / f"{i}")
+    engine = tg.Engine.load(*(tmp_path / f"{i}" for i in range(3)))
+    assert engine.publish([pub("a", 0)]) == []
+    assert engine.advance(at(10.5)) == [], "a second late"
+    assert [n.time for n in engine.advance(at(11))] == [at(10)] * 3
+
+
+@pytest.mark.parametrize("name", ["stage.json", "shard-0.npz", "patterns/patterns.arrow", "patterns/index.json"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "other"])
+def test_damaged_snapshots_are_refused(tmp_path, name, damage):
+    engine = tg.Engine([sub("n > 0 AND topk(1, 'PT10S', n)")])
+    engine.publish([pub("a", 0, n=1)])
+    engine.save(tmp_path / "here")
+    file = tmp_path / "here" / name
+    content = file.read_bytes()
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "other": b"[1, 2]"}[damage])
+    with pytest.raises(tg.SnapshotError, match="expected .+; got"):
+        tg.Engine.load(tmp_path / "here")

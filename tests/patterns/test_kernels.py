@@ -151,17 +151,18 @@ def test_bounds_are_of_use():
 @settings(max_examples=100)
 @given(
     rows=st.lists(
-        st.tuples(st.integers(0, 3), st.text("abé\x00😀", max_size=3), st.integers(0, 2)), max_size=40
+        st.tuples(st.integers(0, 3), st.integers(0, 1), st.text("abé\x00😀", max_size=3), st.integers(0, 2)),
+        max_size=40,
     )
 )
 def test_order_ties_equals_sorted(rows):
-    texts = [text.encode() for _, text, _ in rows]
-    time = np.array([time for time, _, _ in rows], np.int64)
+    texts = [text.encode() for _, _, text, _ in rows]
+    time, turn = (np.array([row[i] for row in rows], np.int64) for i in range(2))
     offsets = np.concatenate(([0], np.cumsum([len(text) for text in texts]))).astype(np.int64)
     letters = np.frombuffer(b"".join(texts), np.uint8)
-    phase = np.array([phase for _, _, phase in rows], np.uint8)
+    phase = np.array([phase for *_, phase in rows], np.uint8)
     order = np.argsort(time, kind="stable")
-    order_ties(order, time, offsets, letters, phase)
+    order_ties(order, time, turn, offsets, letters, phase)
     assert order.tolist() == sorted(range(len(rows)), key=lambda i: rows[i])  # Unicode and its bytes sort alike
 
 

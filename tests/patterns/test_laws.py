@@ -76,7 +76,7 @@ def wheres_of(script) -> dict[str, str]:
 def sharded(lateness: timedelta, shards: int) -> tg.Engine:
     """An engine with so many shards, however many cores there are."""
     engine = tg.Engine(lateness=lateness)
-    engine._stage = stage.Stage(lateness // timedelta(microseconds=1), shards)
+    engine._stage = stage.Stage(lateness // timedelta(microseconds=1), 1_000, shards)
     return engine
 
 

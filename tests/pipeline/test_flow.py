@@ -123,9 +123,7 @@ def test_each_publication_meets_who_was_there_when_it_appeared(spark, tmp_path, 
 def test_a_subscription_counts_for_whatever_is_appended_after_it_was_made(spark, tmp_path, registry):
     """Under load, in a running query, without an exception to the rule; and one that ended counts no more."""
     told = Collected()
-    flow = Flow(
-        spark, LoggedSource(tmp_path / "log"), registry, [Callback(told)], checkpoint=tmp_path / "checkpoint"
-    )
+    flow = Flow(spark, LoggedSource(tmp_path / "log"), registry, [Callback(told)], checkpoint=tmp_path / "checkpoint")
     flow.start()
     must, must_not, stop = [], [], threading.Event()
     log = tg.Log(tmp_path / "log", version=lambda: registry.version)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from tidegate.cli.publications import Batch, batches
 from tidegate.cli.subscriptions import load
 from tidegate.engine import Engine
 from tidegate.errors import SettingError, TidegateError
-from tidegate.model import FLAT, GROUPED, Publication
+from tidegate.model import FLAT
 
 __all__ = ["match"]
 
@@ -67,30 +66,12 @@ def _matched(engine: Engine, batch: Batch, grouped: bool) -> pa.Table:
         if isinstance(batch.rows, pa.Table):
             return engine.publish(batch.rows, grouped=grouped)
         if grouped:
-            return _by_publication(engine, batch.rows)
+            return engine.publish(batch.rows, grouped=True)
         found = engine.publish(batch.rows)
     except TidegateError as error:
         raise batch.located(error) from None
     rows = [(n.id, n.subscription, n.subscriber, n.time, list(n.publications), n.score, n.distance) for n in found]
     return pa.table(list(zip(*rows, strict=True)) or [[] for _ in FLAT], FLAT)
-
-
-def _by_publication(engine: Engine, publications: list[Publication]) -> pa.Table:
-    """What ``Engine.publish`` gives for a table with ``grouped``: a row per publication that matched, in their order.
-
-    A notification has the id of a publication but not its phase, and the START and END of an event share their id;
-    so each phase, in which an id stands once, is published by itself.
-    """
-    matched: dict[tuple[str, str | None], list[str]] = defaultdict(list)
-    for phase in dict.fromkeys(p.phase for p in publications):
-        for n in engine.publish([p for p in publications if p.phase == phase]):
-            matched[n.publications[0], phase].append(n.subscription)
-    rows = [
-        {"publication_id": p.id, "time": p.time, "subscription_ids": ids}
-        for p in publications
-        if (ids := matched.get((p.id, p.phase)))
-    ]
-    return pa.Table.from_pylist(rows, GROUPED)
 
 
 def _notifications(found: pa.Table, grouped: bool) -> int:

@@ -1,4 +1,4 @@
-"""Who watches the valley, and for what: about a hundred subscriptions that use every family of predicates and patterns."""
+"""Who watches the valley, and for what: a hundred subscriptions that use every family of predicates and patterns."""
 
 from __future__ import annotations
 

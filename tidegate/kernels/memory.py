@@ -20,8 +20,10 @@ _jit = njit(cache=True, nogil=True)
 
 
 @_jit
-def _is_before(offsets: Any, letters: Any, phase: Any, a: int, b: int) -> bool:
-    """Whether one id comes before another, byte by byte; the phase decides, and then the place, if they are the same."""
+def _is_before(turn: Any, offsets: Any, letters: Any, phase: Any, a: int, b: int) -> bool:
+    """Whether one comes before another of the same time: by turn, by the bytes of its id, by phase, by place."""
+    if turn[a] != turn[b]:
+        return bool(turn[a] < turn[b])
     i, j = offsets[a], offsets[b]
     while i < offsets[a + 1] and j < offsets[b + 1]:
         if letters[i] != letters[j]:
@@ -39,11 +41,12 @@ def _is_before(offsets: Any, letters: Any, phase: Any, a: int, b: int) -> bool:
 def order_ties(
     order: NDArray[np.int64],
     time: NDArray[np.int64],
+    turn: NDArray[np.int64],
     offsets: NDArray[np.int64],
     letters: NDArray[np.uint8],
     phase: NDArray[np.uint8],
 ) -> None:
-    """Put publications of the same time in the order of their ids and phases; ``order`` is sorted by time already."""
+    """Put publications of the same time in the order of turns, ids and phases; ``order`` is sorted by time already."""
     spare = np.empty_like(order)
     begin = 0
     while begin < len(order):
@@ -56,7 +59,7 @@ def order_ties(
                 middle, high = min(low + size, end), min(low + 2 * size, end)
                 i, j, out = low, middle, low
                 while i < middle or j < high:
-                    if j >= high or (i < middle and not _is_before(offsets, letters, phase, order[j], order[i])):
+                    if j >= high or (i < middle and not _is_before(turn, offsets, letters, phase, order[j], order[i])):
                         spare[out] = order[i]
                         i += 1
                     else:

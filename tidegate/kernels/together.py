@@ -34,7 +34,7 @@ def _grown(array: Any, needed: int) -> Any:
 
 
 @_within
-def _square(values: Any, place: Any, p: int, q: int) -> float:
+def _square(values: Any, place: Any, p: int, q: int) -> Any:
     """The square of the chord between two publications, on a sphere of radius 1; NaN where one has no place."""
     x = values[p, place[2]] - values[q, place[2]]
     y = values[p, place[3]] - values[q, place[3]]
@@ -43,12 +43,12 @@ def _square(values: Any, place: Any, p: int, q: int) -> float:
 
 
 @_jit
-def _metres(values: Any, place: Any, p: int, q: int) -> float:
+def _metres(values: Any, place: Any, p: int, q: int) -> Any:
     return metres(values[p, place[0]], values[p, place[1]], values[q, place[0]], values[q, place[1]])
 
 
 @_within
-def _are_near(values: Any, place: Any, p: int, q: int, near: float, square: float) -> bool:
+def _are_near(values: Any, place: Any, p: int, q: int, near: float, square: float) -> Any:
     """Whether two publications are nearer than so many metres; only close calls need the formula."""
     found = _square(values, place, p, q)
     if found < square * (1 - _MARGIN):
@@ -91,15 +91,30 @@ def _told(outs: Any, n: int, s: int, t: int, distance: float, chosen: Any, size:
 
 @_jit
 def step_together(
-    strict: bool, bound: int,
-    first_item: int, start: NDArray[np.int64], hits: NDArray[np.int32], first_pair: int,
-    time: NDArray[np.int64], version: NDArray[np.int64], values: NDArray[np.float64], place: NDArray[np.int64],
-    pair_item: NDArray[np.int64], pair_before: NDArray[np.int64],
-    recent: NDArray[np.int64], recent_time: NDArray[np.int64],
-    of_filter: NDArray[np.int64], member: NDArray[np.int64],
-    filter_start: NDArray[np.int64], filters: NDArray[np.int32],
-    window: NDArray[np.int64], near: NDArray[np.float64], every: NDArray[np.uint8],
-    since: NDArray[np.int64], until: NDArray[np.int64], end: NDArray[np.int64],
+    strict: bool,
+    bound: int,
+    first_item: int,
+    start: NDArray[np.int64],
+    hits: NDArray[np.int32],
+    first_pair: int,
+    time: NDArray[np.int64],
+    version: NDArray[np.int64],
+    values: NDArray[np.float64],
+    place: NDArray[np.int64],
+    pair_item: NDArray[np.int64],
+    pair_before: NDArray[np.int64],
+    recent: NDArray[np.int64],
+    recent_time: NDArray[np.int64],
+    of_filter: NDArray[np.int64],
+    member: NDArray[np.int64],
+    filter_start: NDArray[np.int64],
+    filters: NDArray[np.int32],
+    window: NDArray[np.int64],
+    near: NDArray[np.float64],
+    every: NDArray[np.uint8],
+    since: NDArray[np.int64],
+    until: NDArray[np.int64],
+    end: NDArray[np.int64],
     stamps: NDArray[np.int64],
 ) -> Any:
     """Slots, moments, distances and publications (those of i at items[item_start[i]:item_start[i + 1]]), and the cuts.

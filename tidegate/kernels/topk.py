@@ -159,7 +159,7 @@ def _reread(
 
 
 @_within
-def _deadline(base: int, n: int, k: int, width: int, when: Any) -> int:
+def _deadline(base: int, n: int, k: int, width: int, when: Any) -> Any:
     """When the first of the k best leaves the window."""
     first = FOREVER
     for i in range(min(n, k)):

@@ -30,6 +30,8 @@ class Limits:
     """Publications of a window that is counted."""
     filters: int = 16
     """Filters of one ``together``."""
+    combinations: int = 1_000
+    """Combinations of one publication that a ``together`` with ``'all'`` tells."""
 
 
 DEFAULT_LIMITS = Limits()

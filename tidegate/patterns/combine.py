@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.kernels.memory import digests
+from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns._pattern import FAMILIES, NEVER, Admission, Family, Told
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import LONG_AGO, Arrivals, Memory
@@ -62,9 +63,11 @@ class Raised:
 class Combine:
     """The patterns of one shard and all that they remember."""
 
-    def __init__(self, lateness: int = 0, directory: Path | None = None) -> None:
+    def __init__(
+        self, lateness: int = 0, directory: Path | None = None, combinations: int = DEFAULT_LIMITS.combinations
+    ) -> None:
         self.arrays = Arrays(directory)
-        self.lateness = lateness
+        self.lateness, self.combinations = lateness, combinations
         self._begin()
 
     def _begin(self) -> None:
@@ -167,7 +170,7 @@ class Combine:
         told: list[tuple[Family, list[Told]]] = [(family, []) for family in self.families.values()]
         ready = self._ordered(arrivals, clock)
         if len(ready):
-            step = self.memory.take(ready, strict)
+            step = self.memory.take(ready, strict, self.combinations)
             for family, parts in told:
                 if family.owner.length:
                     parts.append(family.step(step))
@@ -201,14 +204,16 @@ class Combine:
             if len(part):
                 here.append(part)
         width = self.memory.values.data.shape[1]
-        if self.lateness:
-            here = [*self._waiting.all(width), *here]
+        here = [*self._waiting.all(width), *here]
         if not here:
             return _nothing(width)
         everything = Arrivals.joined(here)
-        rows = everything.in_order()
+        rows = everything.in_order(by_turn=not self.lateness)
         if not self.lateness:
-            return everything.picked(rows)
+            ready = everything.picked(rows)
+            if len(self._waiting):  # there was a lateness before
+                self._waiting.replace(_nothing(width))
+            return ready
         n = int(np.searchsorted(everything.time[rows], LONG_AGO if clock is None else clock, "left"))
         ready, rest = everything.picked(rows[:n]), everything.picked(rows[n:])  # copies: those who waited lie where
         self._waiting.replace(rest)  # these are put
@@ -267,6 +272,7 @@ class _Waiting:
         get = arrays.get
         self._flat = {
             "time": get("waiting-time", np.int64), "clock": get("waiting-clock", np.int64),
+            "turn": get("waiting-turn", np.int64),
             "version": get("waiting-version", np.int64), "offsets": get("waiting-offsets", np.int64),
             "letters": get("waiting-letters", np.uint8), "phase": get("waiting-phase", np.uint8),
             "hash": get("waiting-hash", np.uint64, 2), "source": get("waiting-source", np.uint64, 2),
@@ -303,7 +309,7 @@ def _nothing(width: int) -> Arrivals:
     none, pairs = np.empty(0, np.int64), np.empty((0, 2), np.uint64)
     zero, bytes_ = np.zeros(1, np.int64), np.empty(0, np.uint8)
     values, hits = np.empty((0, width)), np.empty(0, np.int32)
-    return Arrivals(none, none, none, zero, bytes_, bytes_, pairs, pairs, values, zero, hits)
+    return Arrivals(none, none, none, none, zero, bytes_, bytes_, pairs, pairs, values, zero, hits)
 
 
 _NO_TEXTS = pa.array([], pa.large_string())

@@ -31,6 +31,8 @@ class Arrivals:
     time: NDArray[np.int64]
     clock: NDArray[np.int64]
     """The clock before they appeared: what is older than that is late."""
+    turn: NDArray[np.int64]
+    """In which order they appeared; those that appeared together have the same."""
     version: NDArray[np.int64]
     """The subscriptions' version at which they appeared."""
     offsets: NDArray[np.int64]
@@ -54,15 +56,15 @@ class Arrivals:
         """Some of them, in that order."""
         offsets, letters = texts_of(rows, self.offsets, self.letters)
         start, hits = rows_of(self.start, self.hits, rows)
-        time, clock, version, phase, hash, source, values = (
-            a[rows] for a in (self.time, self.clock, self.version, self.phase, self.hash, self.source, self.values)
-        )
-        return Arrivals(time, clock, version, offsets, letters, phase, hash, source, values, start, hits)
+        time, clock, turn, version = (a[rows] for a in (self.time, self.clock, self.turn, self.version))
+        rest = self.phase[rows], self.hash[rows], self.source[rows], self.values[rows]
+        return Arrivals(time, clock, turn, version, offsets, letters, *rest, start, hits)
 
-    def in_order(self) -> NDArray[np.int64]:
-        """The rows in the order of time, id and phase."""
+    def in_order(self, by_turn: bool) -> NDArray[np.int64]:
+        """The rows in the order of time, id and phase; at one time, if so wanted, what appeared first comes first."""
         order = np.argsort(self.time, kind="stable")
-        order_ties(order, self.time, self.offsets, self.letters, self.phase)
+        turn = self.turn if by_turn else np.zeros(len(self), np.int64)
+        order_ties(order, self.time, turn, self.offsets, self.letters, self.phase)
         return order
 
     @staticmethod
@@ -72,7 +74,7 @@ class Arrivals:
             return parts[0]
         fields: dict[str, Any] = {
             name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("time", "clock", "version", "letters", "phase", "hash", "source", "values", "hits")
+            for name in ("time", "clock", "turn", "version", "letters", "phase", "hash", "source", "values", "hits")
         }
         for name in ("offsets", "start"):
             ends = np.cumsum([0, *(getattr(part, name)[-1] for part in parts)])
@@ -93,6 +95,8 @@ class Step(NamedTuple):
     filter_start: NDArray[np.int64]
     by_filter: NDArray[np.int64]
     """The pairs of the batch by filter."""
+    combinations: int
+    """How many combinations of one publication are told at most."""
     strict: bool
     """Whether some publication of the batch may not be every subscription's own."""
 
@@ -161,7 +165,7 @@ class Memory:
 
     # --- publications -----------------------------------------------------------------------------------------------
 
-    def take(self, batch: Arrivals, strict: bool) -> Step:
+    def take(self, batch: Arrivals, strict: bool, combinations: int) -> Step:
         """Append a batch that is in order."""
         first_item, first_pair, n = len(self), self.pair_item.length, len(batch.hits)
         self.time.extend(batch.time)
@@ -177,7 +181,9 @@ class Memory:
         for array in (self.pair_item, self.pair_before, self.pair_number, self.pair_filter):
             array.length += n
         filter_start, by_filter = transpose(batch.hits, self.key.length, first_pair)
-        return Step(first_item, first_pair, batch.start, batch.hits, head, filter_start, by_filter, strict)
+        return Step(
+            first_item, first_pair, batch.start, batch.hits, head, filter_start, by_filter, combinations, strict
+        )  # fmt: skip
 
     def texts(self, items: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """The ids of publications, as offsets and bytes; an empty one for −1."""

@@ -94,7 +94,7 @@ def _distance(node: Call, made: Program, depth: int) -> int:
         columns = [_column(made, column(reading, here.name)) for reading in ("lon", "lat", "x", "y", "z")]
         east, north = radians(lon), radians(lat)
         unit = cos(north) * cos(east), cos(north) * sin(east), sin(north)
-        first = [_number(made, number, there) for number in (lon, lat, *unit)][0]
+        first, *_ = [_number(made, number, there) for number in (lon, lat, *unit)]
         made.steps.append([HAVERSINE, columns[0], first, *columns[1:]])
         return depth + 1
     if isinstance(here, Array) and isinstance(there, Array):

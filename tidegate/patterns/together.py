@@ -26,10 +26,7 @@ from tidegate.patterns.windows import span
 from tidegate.predicates.column import Column, column
 from tidegate.predicates.family import Mismatch
 
-__all__ = ["COMBINATIONS", "Together"]
-
-#: Combinations of one publication and one subscription that are told at most.
-COMBINATIONS = 1_000
+__all__ = ["Together"]
 
 _LOG = logging.getLogger("tidegate")
 _PLACE = tuple(column(reading, "location") for reading in ("lon", "lat", "x", "y", "z"))
@@ -129,10 +126,10 @@ class Together(Family):
         of_filter[: self._of_filter.length] = self._of_filter.used
         place = np.array([memory.columns.index(c) if c in memory.columns else -1 for c in _PLACE], np.int64)
         strict = step.strict or bool(self.since.used.max() > memory.version.used.min())  # what is remembered counts too
-        bound = self.arrays.facts.get("combinations", COMBINATIONS)
         slot, moment, distance, start, items, cut = step_together(
-            strict, bound, step.first_item, step.start, step.hits, step.first_pair,
-            memory.time.data, memory.version.data, memory.values.data, place, memory.pair_item.data, memory.pair_before.data,
+            strict, step.combinations, step.first_item, step.start, step.hits, step.first_pair,
+            memory.time.data, memory.version.data, memory.values.data, place,
+            memory.pair_item.data, memory.pair_before.data,
             step.head.copy(), memory.recent_time.data,
             of_filter, self._member.used, self._filter_start.used, self._filters.used,
             self._window.used, self._near.used, self._every.used,
@@ -142,7 +139,7 @@ class Together(Family):
             self.arrays.facts["cut"] = self.arrays.facts.get("cut", 0) + int(cut)
             _LOG.error(
                 "together: more than %d combinations (setting combinations) of one publication; %d times left out",
-                bound, cut,
+                step.combinations, cut,
             )  # fmt: skip
         nothing = np.full(len(slot), np.nan)
         latest = np.maximum.reduceat(items, start[:-1]) if len(slot) else slot

@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from tidegate.index import outcome
+from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns import Combine, Raised, Standing
 from tidegate.patterns._pattern import NEVER
 from tidegate.patterns.memory import LONG_AGO
@@ -38,7 +39,6 @@ from tidegate.store.place import cache_directory
 from tidegate.store.view import View
 
 if TYPE_CHECKING:
-    import pandas as pd
     from pyspark.sql.streaming.state import GroupState
 
 __all__ = ["STATE", "Combining", "Told", "combined", "combined_at_once", "forget"]
@@ -58,11 +58,12 @@ class Combining:
     lateness: int
     subscriptions: Subscriptions
     halves: Sequence[Half]
+    combinations: int = DEFAULT_LIMITS.combinations
     ids: bool = True
     """Whether somebody wants more than the grouped form of notifications."""
 
-    def __call__(self, key: tuple[int], frames: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-        import pandas as pd
+    def __call__(self, key: tuple[int], frames: Iterable[Any], state: GroupState) -> Iterator[Any]:
+        import pandas as pd  # type: ignore[import-untyped]
 
         began = perf_counter()
         shard = self.keys.index(key[0])
@@ -90,9 +91,10 @@ class Combining:
         versions = [v for p in parts for v, _ in p["versions"]]
         oldest, newest = (min(versions), max(versions)) if versions else (max(version, 0), max(version, 0))
         view = self.subscriptions.view(oldest, max(newest, version))
-        with _live(self.query, shard, self.lateness, known, self.files) as (live, token):
+        with _live(self.query, shard, known, self.files) as (live, token):
             in_order = sorted(parts, key=lambda p: (p["order"] is None, p["order"] or 0))
-            delta: dict[str, Any] = {"parts": in_order, "changes": None}
+            settings = {"lateness": self.lateness, "combinations": self.combinations}
+            delta: dict[str, Any] = {"parts": in_order, "changes": None, **settings}
             if newest > version:
                 delta["changes"] = self._changes(live, view, shard, batch, version, oldest, newest)
             raised = _apply(live, delta, self.files, self.ids)
@@ -132,7 +134,7 @@ class Combining:
         ended = np.where(numbers < 0, oldest, view.until(np.maximum(numbers, 0)))
         gone = np.flatnonzero(ended <= newest)
         leaving = [[int(owners[i]), int(ended[i])] for i in gone]
-        leaving += [[since, until] for since, until, *_ in admitted if until <= newest]
+        leaving += [[int(since[row]), int(until[row])] for row in rows if until[row] <= newest]
         if not admitted and not leaving:
             return None
         name = f"change-{batch:012d}-{shard}-{uuid4().hex}"
@@ -170,7 +172,8 @@ def combined(parts: DataFrame, step: Step, schema: str) -> DataFrame:
 
 def _apply(shard: Combine, delta: dict[str, Any], files: Files, ids: bool = False) -> Raised:
     """One batch, for the first time or again: the same arrays come out."""
-    facts, lateness = shard.arrays.facts, shard.lateness
+    facts, lateness = shard.arrays.facts, delta["lateness"]
+    shard.lateness, shard.combinations = lateness, delta["combinations"]  # a later run may have others
     parts = delta["parts"]
     newest: int | None = facts.get("newest")
     before = newest
@@ -226,7 +229,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: Files, ids: bool = Fals
 
 
 @contextmanager
-def _live(query: str, shard: int, lateness: int, known: dict[str, Any], files: Files) -> Iterator[tuple[Combine, str]]:
+def _live(query: str, shard: int, known: dict[str, Any], files: Files) -> Iterator[tuple[Combine, str]]:
     """The shard as Spark expects it, to be taken one batch further; and the token of what it is then."""
     directory = cache_directory() / "patterns" / query / str(shard)
     directory.mkdir(parents=True, exist_ok=True)
@@ -235,12 +238,12 @@ def _live(query: str, shard: int, lateness: int, known: dict[str, Any], files: F
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:  # a task that was given up, but still runs: leave the files to it
-            yield _built(Combine(lateness), known, files), fresh
+            yield _built(Combine(), known, files), fresh
             return
-        token, combine = known.get("token"), _LIVE.pop((query, shard), None) or Combine(lateness, directory)
+        token, combine = known.get("token"), _LIVE.pop((query, shard), None) or Combine(0, directory)
         if token is None or combine.arrays.token != token:
             combine.arrays.retract()
-            combine = _built(Combine(lateness, directory), known, files)
+            combine = _built(Combine(0, directory), known, files)
         elif combine.arrays.facts.get("token") != token:  # another process has taken it further
             combine.adopt(token)
         combine.arrays.retract()
@@ -282,9 +285,11 @@ def _named(state: dict[str, Any]) -> set[str]:
     return {name for name in names if name is not None}
 
 
-def combined_at_once(parts: Sequence[tuple[bytes, bytes]], shard: int, shards: int, view: View) -> Told:
+def combined_at_once(
+    parts: Sequence[tuple[bytes, bytes]], shard: int, shards: int, view: View, combinations: int
+) -> Told:
     """All there is in one go, without a state: what appeared together, and everybody there from the beginning."""
-    combine = Combine()
+    combine = Combine(combinations=combinations)
     mine = np.flatnonzero(view.since[view.patterns.subscriptions] % shards == shard)
     combine.admit(
         standing._replace(owner=int(view.since[number]), since=-1) for number, standing in view.patterns.admitted(mine)

@@ -266,6 +266,7 @@ class Run:
     lateness: float = key(number, 5.0)
     patterns: bool = key(truth, True)
     clock: float = key(number, 0.0)
+    combinations: int = key(count, 1_000)
     metrics: tuple[str, int] | None = key(port, None)
 
 
@@ -329,6 +330,7 @@ class Config:
             lateness=run.lateness,
             patterns=run.patterns,
             clock=run.clock,
+            combinations=run.combinations,
         )
 
 

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, perf_counter, sleep
+from typing import Any
 from uuid import uuid4
 
 import orjson
@@ -23,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.errors import SettingError
+from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.pipeline.combine import Combining, combined, forget
 from tidegate.pipeline.failure import failure
 from tidegate.pipeline.parts import Files
@@ -67,11 +69,17 @@ class Flow:
         lateness: float = 5.0,
         patterns: bool = True,
         clock: float = 0.0,
+        combinations: int = DEFAULT_LIMITS.combinations,
     ) -> None:
         if clock and not (source.ticks and patterns):
             got = "one without" if not source.ticks else "a run without patterns"
             raise SettingError("a source that can tell the time of day (the log) for a clock", got)
-        self._clock = clock
+        self._clock, self._combinations = clock, combinations
+        if not patterns:
+            version = registry.version
+            registry.prepare(version, version)
+            if unserved := len(Subscriptions(os.fspath(registry.shelf), registry).view(version, version).patterns):
+                raise SettingError("patterns = true for subscriptions with patterns", f"false, and {unserved} of them")
         self._spark, self._source, self._registry, self._sinks = spark, source, registry, sinks
         self._checkpoint = os.fspath(checkpoint).rstrip("/")
         self._interval, self._lateness = interval, int(lateness * 1e6)
@@ -100,15 +108,21 @@ class Flow:
         subscriptions = Subscriptions(os.fspath(self._registry.shelf), self._registry)
         select = Select(feed, subscriptions)
         if self._files is None:
-            if unserved := len(subscriptions.view(version, version).patterns):
-                raise SettingError("patterns = true for subscriptions with patterns", f"false, and {unserved} of them")
             work = Work(select, halves, self.quarantine)
             receipts = publications.mapInArrow(work, RECEIPTS)
         else:
             shards = keys(int(self._facts["shards"]))
             work = Work(select, halves, self.quarantine, self._files, shards)
-            ids = any(half.form == "flat" for half in halves)
-            combine = Combining(self._files, self.query, shards, self._lateness, subscriptions, halves, ids)
+            combine = Combining(
+                self._files,
+                self.query,
+                shards,
+                self._lateness,
+                subscriptions,
+                halves,
+                self._combinations,
+                ids=any(half.form == "flat" for half in halves),
+            )
             receipts = combined(publications.mapInArrow(work, SHARDED), combine, RECEIPTS)
         writer = receipts.writeStream.foreachBatch(self._batch)
         if available_now:
@@ -200,7 +214,7 @@ def partitions(spark: SparkSession, count: int) -> Iterator[None]:
         spark.conf.set(name, str(before))
 
 
-def _identified(checkpoint: str, source: str, patterns: bool, shards: int) -> dict[str, object]:
+def _identified(checkpoint: str, source: str, patterns: bool, shards: int) -> dict[str, Any]:
     """What is settled when a checkpoint is first used: the query's name, its source, and how patterns are spread."""
     where = place(checkpoint)
     data = where.read("tidegate.json")
@@ -208,7 +222,7 @@ def _identified(checkpoint: str, source: str, patterns: bool, shards: int) -> di
         facts = {"query": uuid4().hex, "source": source, "patterns": patterns, "shards": shards}
         where.write("tidegate.json", orjson.dumps(facts))
         return facts
-    known: dict[str, object] = {"patterns": False, "shards": shards, **orjson.loads(data)}
+    known: dict[str, Any] = {"patterns": False, "shards": shards, **orjson.loads(data)}
     if known["source"] != source:
         raise SettingError(f"the source that this checkpoint belongs to: {known['source']}", source, checkpoint)
     if known["patterns"] != patterns:

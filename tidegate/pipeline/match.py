@@ -86,14 +86,18 @@ def match(
     if not len(view.patterns):
         return plain
     late = checked_lateness(lateness)
+    if publications.isStreaming and chosen.registry is None:  # state must know them again after a restart
+        raise SubscriptionError(
+            "a Registry, for a stream and subscriptions with patterns", "another kind of subscriptions"
+        )
     shards = keys(int(publications.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
     if publications.isStreaming:
         parted = source.mapInArrow(_Parted(select, shards, f"{chosen.shelf.rstrip('/')}/parts"), SHARDED)
-        stage = _Stateful(chosen, shards, f"{chosen.shelf.rstrip('/')}/parts", late, grouped)
+        stage = _Stateful(chosen, shards, f"{chosen.shelf.rstrip('/')}/parts", late, limits.combinations, grouped)
         patterned = combined(parted, stage, schema)
     else:
         parted = source.mapInArrow(_Parted(select, shards, None), "shard int, facts binary, data binary")
-        at_once = _AtOnce(chosen, shards, grouped)
+        at_once = _AtOnce(chosen, shards, grouped, limits.combinations)
         # a function: Spark counts the arguments, and takes an object's self for one
         patterned = parted.groupBy("shard").applyInArrow(lambda key, table: at_once(key, table), schema)
     return patterned if len(view.patterns) == len(view.since) else plain.unionByName(patterned)
@@ -131,12 +135,13 @@ class _AtOnce:
     subscriptions: Subscriptions
     shards: Sequence[int]
     grouped: bool
+    combinations: int
 
     def __call__(self, key: tuple[Any, ...], table: pa.Table) -> pa.Table:
         version = self.subscriptions.of_task()
         view = self.subscriptions.view(version, version)
         parts = list(zip(table.column("facts").to_pylist(), table.column("data").to_pylist(), strict=True))
-        found = combined_at_once(parts, self.shards.index(key[0].as_py()), len(self.shards), view)
+        found = combined_at_once(parts, self.shards.index(key[0].as_py()), len(self.shards), view, self.combinations)
         return found.grouped if self.grouped else found.flat
 
 
@@ -148,12 +153,15 @@ class _Stateful:
     shards: Sequence[int]
     files: str
     lateness: int
+    combinations: int
     grouped: bool
 
     def __call__(self, key: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         query = str(told("sql.streaming.queryId"))
         files = Files(f"{self.files}/{query}")
-        combining = Combining(files, query, self.shards, self.lateness, self.subscriptions, (), not self.grouped)
+        combining = Combining(
+            files, query, self.shards, self.lateness, self.subscriptions, (), self.combinations, not self.grouped
+        )
         parts = [orjson.loads(payload) for frame in frames for payload in frame["payload"]]
         known = orjson.loads(state.get[0]) if state.exists else {}
         found, _, fresh = combining.step(self.shards.index(key[0]), parts, known)

@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from tidegate.errors import StoreError
 from tidegate.index.patterns import Passed, passed
 from tidegate.kernels.memory import own_numbers
 from tidegate.patterns.combine import Combine
@@ -54,7 +55,12 @@ class Files:
 
     def read(self, name: str) -> tuple[dict[str, NDArray[Any]], Any]:
         """A bundle by name."""
-        return bundle.read(Path(place(self.location).local(name)))
+        if "://" not in self.location:
+            return bundle.read(Path(self.location, name))
+        data = place(self.location).read(name)
+        if data is None:
+            raise StoreError("a file with a bundle of arrays", "none", f"{self.location}/{name}")
+        return bundle.unpacked(bytearray(data), f"{self.location}/{name}")  # writable: kernels are compiled for such
 
     def tidy(self, shard: int, batch: int, named: set[str]) -> None:
         """Remove what a shard has of batches before this one, unless it is named."""
@@ -88,11 +94,12 @@ class Parting:
         versions = np.broadcast_to(found.versions, found.publications)
         if sizes is None:  # all of a batch appears together, in no order
             sizes, self._order = np.array([found.publications]), -1
-            before = np.full(1, LONG_AGO)
+            before, turns = np.full(1, LONG_AGO), np.zeros(1, np.int64)
             newest = max(self._newest, int(times.max()))
             self._first = min(int(times.min()), self._first if self._first is not None else int(times.min()))
         else:
             starts = np.cumsum(sizes) - sizes
+            turns = found.first_row + starts
             tops = np.maximum.accumulate(np.maximum.reduceat(times, starts))
             before = np.maximum(self._newest, np.concatenate(([LONG_AGO], tops[:-1])))
             newest = max(self._newest, int(tops[-1]))
@@ -105,10 +112,17 @@ class Parting:
         patterns = found.view.patterns
         if len(patterns):
             matches = patterns.index.match(found.batch)
-            high = np.repeat(before, sizes)
-            self._keep(passed(found.batch, matches, patterns.columns), versions, high, found.view)
+            appeared = np.repeat(before, sizes), np.repeat(turns, sizes), versions
+            self._keep(passed(found.batch, matches, patterns.columns), *appeared, found.view)
 
-    def _keep(self, found: Passed, versions: NDArray[np.int64], high: NDArray[np.int64], view: View) -> None:
+    def _keep(
+        self,
+        found: Passed,
+        high: NDArray[np.int64],
+        turns: NDArray[np.int64],
+        versions: NDArray[np.int64],
+        view: View,
+    ) -> None:
         patterns = view.patterns
         was_hit = np.zeros(patterns.filters_given, np.bool_)
         was_hit[found.hits] = True
@@ -123,11 +137,11 @@ class Parting:
             number[mine] = np.arange(len(mine))
             start, hits = own_numbers(found.start, found.hits, number, np.empty(len(mine), np.int64))
             everyone = Arrivals(
-                found.time, high[found.rows], versions[found.rows], found.offsets, found.letters,
+                found.time, high[found.rows], turns[found.rows], versions[found.rows], found.offsets, found.letters,
                 found.phase, found.hash, found.source, found.values, start, hits,
             )  # fmt: skip
             kept = everyone.picked(np.flatnonzero(np.diff(start)))
-            arrays = {name: getattr(kept, name) for name in (*_FIELDS, "version")}
+            arrays = {name: getattr(kept, name) for name in (*_FIELDS, "turn", "version")}
             arrays |= {"high": kept.clock, "keys": patterns.keys[mine]}
             self._pieces[shard].append((arrays, columns))
 
@@ -178,7 +192,7 @@ class Piece:
                 values[:, i] = a["values"][:, self.columns.index(column)]
         clocks = np.maximum(a["high"] - lateness, LONG_AGO if clock is None else clock)
         return Arrivals(
-            a["time"], clocks, a["version"], a["offsets"], a["letters"], a["phase"], a["hash"], a["source"],
+            a["time"], clocks, a["turn"], a["version"], a["offsets"], a["letters"], a["phase"], a["hash"], a["source"],
             values, start, hits,
         )  # fmt: skip
 
