@@ -283,6 +283,19 @@ def test_too_many_combinations_are_cut_and_logged(caplog):
     assert "(setting combinations)" in caplog.text
 
 
+@pytest.mark.parametrize("most", [1, 2, 3, 7])
+def test_the_bound_on_combinations_is_a_setting(most, caplog):
+    wheres = ["together('PT1H', TRUE, TRUE, 'all')", "together('PT1H', TRUE, TRUE)"]
+    engine = tg.Engine([sub(where, f"s{i}") for i, where in enumerate(wheres)], limits=tg.Limits(combinations=most))
+    found = [n for i in range(3) for n in engine.publish([pub("abc"[i], i)])]
+    wanted = [["aa"], ["bb", "ba", "ab"], ["cc", "cb", "ca", "bc", "ac"]]
+    assert ["".join(n.publications) for n in found if n.subscription == "s0"] == [
+        pair for some in wanted for pair in some[:most]
+    ]
+    assert ["".join(n.publications) for n in found if n.subscription == "s1"] == ["aa", "bb", "cc"]
+    assert engine.cut == sum(len(some) > most for some in wanted) == len(caplog.records)
+
+
 def test_a_search_without_end_is_cut_and_logged_or_clever(caplog):
     """40 to the power of 4 choices, and none of them is near the last one. Whoever sees that at once need not stop."""
     engine = tg.Engine([sub("together('PT1H', 3000, t = 'f', t = 'f', t = 'f', t = 'f', t = 'g')")])

@@ -168,28 +168,26 @@ def _deadline(base: int, n: int, k: int, width: int, when: Any) -> Any:
 
 
 @_jit
-def _grown(outs: Any) -> Any:
-    slot, moment, item, score = outs
-    return (
-        np.concatenate((slot, np.empty_like(slot))), np.concatenate((moment, np.empty_like(moment))),
-        np.concatenate((item, np.empty_like(item))), np.concatenate((score, np.empty_like(score))),
-    )  # fmt: skip
+def _grown(out: NDArray[np.int64], out_score: NDArray[np.float64], needed: int) -> Any:
+    rows = max(2 * len(out), needed)
+    more, more_scores = np.empty((rows, 3), np.int64), np.empty(rows)
+    more[: len(out)], more_scores[: len(out)] = out, out_score
+    return more, more_scores
 
 
 @_within
 def _tell(
-    outs: Any, n: int, slot: int, base: int, best: int, at: int, end: int, score: Any, item: Any, told: Any
-) -> Any:
-    """Note the k best that were not told yet."""
+    out: Any, out_score: Any, n: int, slot: int, base: int, best: int, at: int, end: int,
+    score: Any, item: Any, told: Any,
+) -> int:  # fmt: skip
+    """Note the k best that were not told yet; there is room for k."""
     for i in range(best):
         if told[base + i] == 0:
             told[base + i] = 1
             if at <= end:
-                if n == len(outs[0]):
-                    outs = _grown(outs)
-                outs[0][n], outs[1][n], outs[2][n], outs[3][n] = slot, at, item[base + i], score[base + i]
+                out[n, 0], out[n, 1], out[n, 2], out_score[n] = slot, at, item[base + i], score[base + i]
                 n += 1
-    return outs, n
+    return n
 
 
 @_jit
@@ -258,7 +256,7 @@ def step_topk(
 
     ``head[f]`` is the filter's last pair before the batch. After the batch windows of time expire up to ``clock``.
     """
-    outs = (np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024))
+    out, out_score = np.empty((1024, 3), np.int64), np.empty(1024)
     n_out, unscored = 0, 0
     stack, scratch = np.empty((DEPTH, LANES)), np.empty((DEPTH, 1))
     low, high = np.empty((DEPTH, _TILE)), np.empty((DEPTH, _TILE))
@@ -291,7 +289,7 @@ def step_topk(
                     low[0, :size] = -np.inf
                 # one turn more after the last publication: the clock's
                 for j in range(size + 1 if tile + size == final else size):
-                    is_clock = j == size
+                    is_clock, is_far = j == size, False
                     if is_clock:
                         if counted or clock < next_due:
                             break
@@ -299,21 +297,23 @@ def step_topk(
                     else:
                         pair, p = by_filter[tile + j], rows[j]
                         now = pair_number[pair] if counted else time[p]
-                        if not strict and low[0, j] > top_bar and high[0, j] < np.inf and now < next_due:
+                        is_far = not strict and low[0, j] > top_bar and high[0, j] < np.inf
+                        if is_far and now < next_due:
                             before = pair
                             continue
-                        missing = False
-                        for c in needed:
-                            missing |= math.isnan(values[p, c])
-                        if missing:
-                            stack[0, : b - a] = np.nan
-                        else:
-                            scores(steps, values, p, numbers, a, b - a, stack)
+                        if not is_far:
+                            missing = False
+                            for c in needed:
+                                missing |= math.isnan(values[p, c])
+                            if missing:
+                                stack[0, : b - a] = np.nan
+                            else:
+                                scores(steps, values, p, numbers, a, b - a, stack)
                     stale = False
                     for i in range(a, b):
                         x, slot = stack[0, i - a], slot_at[i]
                         own, is_scored = not is_clock, False
-                        if own:
+                        if own and not is_far:
                             if strict:
                                 own = since[slot] <= version[p] < until[slot]
                             is_scored = own and math.isfinite(x)
@@ -323,6 +323,8 @@ def step_topk(
                             continue
                         base, k, width = base_of[slot], k_of[slot], width_of[slot]
                         bar_before, due_before, n = bar[i], due[i], count[slot]
+                        if n_out + k >= len(out_score):
+                            out, out_score = _grown(out, out_score, n_out + k + 1)
                         if counted:
                             if not own:  # one more publication lies between what is tracked and now, but not for us
                                 for e in range(n):
@@ -345,10 +347,15 @@ def step_topk(
                                         pair_item, pair_before, numbers, i,
                                         score, item, when, told, scratch, spare, spare_item,
                                     )  # fmt: skip
-                                outs, n_out = _tell(
-                                    outs, n_out, slot, base, min(n, k), moment, end[slot], score, item, told
+                                if n_out + 2 * k >= len(out_score):
+                                    out, out_score = _grown(out, out_score, n_out + 2 * k + 1)
+                                n_out = _tell(
+                                    out, out_score, n_out, slot, base, min(n, k), moment, end[slot], score, item, told
                                 )
                                 due[i] = _deadline(base, n, k, width, when)
+                            if is_far and low[0, j] <= bar[i]:  # the window was read again, and the bar is higher now
+                                scores(steps, values, p, numbers, i, 1, scratch)
+                                x, is_scored = scratch[0, 0], True
                         if is_scored and x <= bar[i]:
                             if n == room[slot]:
                                 n, bar[i] = _crowded(
@@ -358,8 +365,8 @@ def step_topk(
                                 place = _insert(base, n, x, p, now, score, item, when, told)
                                 n += 1
                                 if place < k and not counted:  # the others of the k best were told before
-                                    outs, n_out = _tell(
-                                        outs, n_out, slot, base + place, 1, now, end[slot], score, item, told
+                                    n_out = _tell(
+                                        out, out_score, n_out, slot, base + place, 1, now, end[slot], score, item, told
                                     )
                         if counted:
                             if n < k and bar[i] < np.inf:
@@ -371,8 +378,8 @@ def step_topk(
                                     pair_item, pair_before, numbers, i,
                                     score, item, when, told, scratch, spare, spare_item,
                                 )  # fmt: skip
-                            outs, n_out = _tell(
-                                outs, n_out, slot, base, min(n, k), time[p], end[slot], score, item, told
+                            n_out = _tell(
+                                out, out_score, n_out, slot, base, min(n, k), time[p], end[slot], score, item, told
                             )
                         count[slot] = n
                         due[i] = _deadline(base, n, k, width, when)
@@ -385,4 +392,5 @@ def step_topk(
                         for i in range(a, b):
                             top_bar, next_due = max(top_bar, bar[i]), min(next_due, due[i])
                     before = pair
-    return outs[0][:n_out], outs[1][:n_out], outs[2][:n_out], outs[3][:n_out], unscored
+    told_slot, told_at, told_item = out[:n_out, 0].copy(), out[:n_out, 1].copy(), out[:n_out, 2].copy()
+    return told_slot, told_at, told_item, out_score[:n_out].copy(), unscored
