@@ -121,7 +121,7 @@ class _Clocked(Flow):
 
 def _drain(spark: SparkSession, folder: Path, registry: tg.Registry, rows: int, sinks: list[Sink]) -> _Clocked:
     source = LoggedSource(folder / "log", rows=rows)
-    flow = _Clocked(spark, source, registry, sinks, checkpoint=folder / "checkpoint")
+    flow = _Clocked(spark, source, registry, sinks, checkpoint=folder / "checkpoint", patterns=False)
     flow.start(available_now=True)
     flow.wait()
     flow.close()
@@ -143,7 +143,13 @@ def _where(flow: _Clocked) -> str:
     def ms(of: Callable[[Any], float], entries: list[Any]) -> float:
         return float(np.median([of(entry) for entry in entries]))
 
-    slowest = [max(batch[:-1], key=lambda task: task["seconds"]) for batch in tasks]
+    def slowest_of(kind: str) -> list[dict[str, Any]]:
+        found = [[task for task in batch[:-1] if kind in task] for batch in tasks]
+        return [max(batch, key=lambda task: float(task["seconds"])) for batch in found if batch]
+
+    slowest, shards = slowest_of("matching"), slowest_of("combining")
+    combining = 1000 * ms(lambda t: t["combining"], shards) if shards else 0.0
+    telling = 1000 * ms(lambda t: t["writing"], shards) if shards else 0.0
     total = ms(lambda p: p["triggerExecution"], spark)
     matching = 1000 * ms(lambda t: t["matching"], slowest)
     writing = 1000 * ms(lambda t: t["writing"], slowest)
@@ -155,10 +161,11 @@ def _where(flow: _Clocked) -> str:
     parts = {
         "planning": planning,
         "checkpoint": checkpoint,
-        "JVM ↔ Python and tasks": work - task,
+        "JVM ↔ Python and tasks": work - task - combining - telling,
         "reading": task - matching - writing,
         "kernel": matching,
         "writing": writing,
+        **({"combine": combining, "writing what it tells": telling} if shards else {}),
         "sinks in the driver": sinks,
         "other": total - planning - checkpoint - work - sinks,
     }

@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 __all__ = ["STATE", "Combining", "Told", "combined", "combined_at_once", "forget"]
 
 STATE = "value string"
-#: A snapshot is written when the parts since the last one are so many, or larger than it and than this.
-_MOST_PARTS, _MOST_BYTES = 100, 16 << 20
+#: A snapshot is written when the batches since the last one are so many, or their parts larger than this and than twice
+#: the snapshot. Few make a batch slow now and then, many a restart.
+_MOST_PARTS, _MOST_BYTES = 100, 64 << 20
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Combining:
                 "deltas": _extended(known.get("deltas", []), delta),
             }
             size = sum(p["bytes"] for d in fresh["deltas"] for p in d["parts"])
-            if len(fresh["deltas"]) > _MOST_PARTS or size > max(fresh["bytes"], _MOST_BYTES):
+            if len(fresh["deltas"]) > _MOST_PARTS or size > max(2 * fresh["bytes"], _MOST_BYTES):
                 data = bundle.packed(live.snapshot())
                 fresh |= {"snapshot": f"state-{batch:012d}-{shard}-{token}", "bytes": len(data), "deltas": []}
                 self.files.write(fresh["snapshot"], data)
