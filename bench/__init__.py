@@ -13,6 +13,9 @@ MODULES = {
     "boolean-equality": "bench.boolean_equality",
     "cupus": "bench.cupus",
     "pipeline": "bench.pipeline",
+    "topk": "bench.topk",
+    "together": "bench.together",
+    "patterns-on-spark": "bench.patterns_on_spark",
 }
 
 

@@ -19,6 +19,7 @@ import tidegate as tg
 from tidegate.cli import bench as bench_command
 from tidegate.cli.app import app
 from tidegate.cli.publications import batches, publication, table
+from tidegate.patterns import FAMILIES
 from tidegate.predicates import FUNCTIONS
 
 ROOT = Path(__file__).parents[1]
@@ -508,14 +509,14 @@ def test_explain_refuses_what_it_cannot_use(tmp_path, subscriptions):
 
 def test_functions_lists_the_registry():
     rows = run("functions").stdout.splitlines()
-    assert len(rows) == len(FUNCTIONS)
+    assert len(rows) == len(FUNCTIONS) + len(FAMILIES)
     assert any(row.split()[:2] == ["place", "s_within"] for row in rows)
-    assert {row.split()[0] for row in rows} == {"bag", "comparison", "place", "temporal", "text"}
+    assert {row.split()[0] for row in rows} == {"bag", "comparison", "pattern", "place", "temporal", "text"}
 
 
 def test_demo_uses_every_family_and_leaves_no_subscription_wrong(tmp_path):
     run("demo", "--write", tmp_path / "valley", "--readings", 100)
-    assert run("check", tmp_path / "valley" / "subscriptions.jsonl").stdout == "100 subscriptions: 100 good, 0 wrong\n"
+    assert run("check", tmp_path / "valley" / "subscriptions.jsonl").stdout == "104 subscriptions: 104 good, 0 wrong\n"
     assert len((tmp_path / "valley" / "publications.jsonl").read_text().splitlines()) == 100
     text = (tmp_path / "valley" / "subscriptions.jsonl").read_text()
     for words in (
@@ -528,6 +529,9 @@ def test_demo_uses_every_family_and_leaves_no_subscription_wrong(tmp_path):
         "ACCENTI(",
         "IS NULL",
         "BETWEEN",
+        "topk(",
+        "together(",
+        "absent(",
     ):
         assert words in text
 

@@ -41,6 +41,7 @@ __all__ = [
     "families",
     "missing_never_matches",
     "objects_and_tables_agree",
+    "patterns_agree_on_spark",
     "points_agree",
     "restart_changes_nothing",
     "round_trips",
@@ -215,6 +216,26 @@ def spark_agrees(spark: SparkSession, nodes: Sequence[Node], publications: Seque
         assert sorted(found, key=str) == expected
         by_publication = match(cut, list(engine), grouped=True).toArrow()
         assert _pairs_of(by_publication) == _pairs_of(engine.publish(table, grouped=True))
+
+
+def patterns_agree_on_spark(
+    spark: SparkSession, subscriptions: Sequence[Subscription], publications: Sequence[Publication]
+) -> None:
+    """The same for subscriptions with patterns, to which all publications appear together."""
+    from tidegate.pipeline.match import match
+
+    table = as_table(publications)
+    flat = sorted(Engine(subscriptions).publish(table).to_pylist(), key=str)
+    grouped = _told_of(Engine(subscriptions).publish(table, grouped=True))  # an engine remembers: one for each
+    frame = spark.createDataFrame(table)
+    for cut in (frame.coalesce(1), frame.repartition(3)):
+        assert sorted(match(cut, subscriptions).toArrow().to_pylist(), key=str) == flat
+        assert _told_of(match(cut, subscriptions, grouped=True).toArrow()) == grouped
+
+
+def _told_of(grouped: pa.Table) -> list[str]:
+    rows = grouped.to_pylist()
+    return sorted(f"{row['publication_id']} {row['time']} {id}" for row in rows for id in row["subscription_ids"])
 
 
 def _pairs_of(grouped: pa.Table) -> list[tuple[str, str]]:

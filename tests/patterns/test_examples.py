@@ -372,5 +372,5 @@ def test_damaged_snapshots_are_refused(tmp_path, name, damage):
         file.unlink()
     else:
         file.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "other": b"[1, 2]"}[damage])
-    with pytest.raises(tg.SnapshotError, match="expected .+; got"):
+    with pytest.raises(tg.SnapshotError, match=r"expected .+; got"):
         tg.Engine.load(tmp_path / "here")

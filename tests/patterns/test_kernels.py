@@ -31,12 +31,15 @@ longitudes = st.sampled_from([180.0, -180.0, 0.0]) | st.floats(-180, 180)
 @st.composite
 def nodes(draw, depth=3):
     """A score; its numbers are stand-ins, as each subscription of a block has its own."""
-    kinds = ["attribute", "number", "metres", "euclidean"]
+    kinds = ["attribute", "number", "metres", "euclidean", "power"]
     kind = draw(st.sampled_from(kinds if depth == 0 else [*kinds[:2], *["arithmetic"] * 4, *kinds[2:]]))
     if kind == "arithmetic":
         op = draw(st.sampled_from(["+", "-", "*", "/", "%", "div", "^"]))
         right = Literal(draw(st.sampled_from([2.0, 0.0, 3.0]))) if op == "^" and draw(st.booleans()) else None
         return Call(op, (draw(nodes(depth - 1)), right or draw(nodes(depth - 1))))
+    if kind == "power":  # of something that may be below zero for one subscription and above for another
+        gap = Call("-", (Attribute(draw(st.sampled_from(NAMES))), Literal(1.0)))
+        return Call("^", (gap, Literal(draw(st.sampled_from([2.0, 3.0, 4.0, 0.0])))))
     if kind == "metres":
         return Call("distance", (Attribute("spot"), Geometry("Point", (1.0, 2.0))))
     if kind == "euclidean":
@@ -143,6 +146,11 @@ def test_bounds_are_of_use():
     lanes = [Call("/", (Call("^", (Attribute("a"), Literal(2.0))), Literal(x))) for x in (4.0, 5.0)]
     _, _, low, high = computed(lanes, [Publication("p", "z", START, {"a": -10.0})])
     np.testing.assert_allclose([low[0], high[0]], [20, 25])
+    lanes = [Call("^", (Call("-", (Attribute("a"), Literal(x))), Literal(2.0))) for x in (1.0, 3.0, 7.0)]
+    _, _, low, high = computed(
+        lanes, [Publication("p", "z", START, {"a": 3.5}), Publication("q", "z", START, {"a": 9})]
+    )
+    np.testing.assert_allclose([low[0], high[0], low[1], high[1]], [0, 12.25, 4, 64])
 
 
 # --- order --------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """``tg.match`` on a real Spark: the same answers as in process, from every form of input, and clear errors."""
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -10,6 +11,8 @@ from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 import tidegate as tg
+import tidegate.patterns
+from tests.patterns import strategies as patterned
 from tests.strategies import CONDITIONS, expressions, publications
 from tidegate import testing as laws
 from tidegate.pipeline.quarantine import Quarantine
@@ -17,6 +20,7 @@ from tidegate.store.registry import Registry
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
 FAMILIES = laws.families()
+PATTERNS = tidegate.patterns.FAMILIES
 
 SUBSCRIPTIONS = [
     tg.Subscription("warm", "ann", "temperature > 20"),
@@ -56,6 +60,40 @@ def test_spark_and_in_process_agree(spark, family, data):
     ops = [op for op in FAMILIES[family] if op in CONDITIONS]
     nodes = data.draw(st.lists(expressions(ops), min_size=10, max_size=20))
     laws.spark_agrees(spark, nodes, data.draw(publications(most=40)))
+
+
+@pytest.mark.parametrize("family", sorted(PATTERNS))
+@settings(max_examples=1)
+@given(data=st.data())
+def test_spark_and_in_process_agree_on_patterns(spark, family, data):
+    """And on conditions beside them: subscriptions of one family and some plain ones, publications out of order."""
+    wheres = data.draw(st.lists(getattr(patterned, family)(), min_size=8, max_size=16))
+    guards = data.draw(st.lists(st.sampled_from(["", "n > 0 AND "]), min_size=16, max_size=16))
+    every = [guard + where for guard, where in zip(guards, wheres, strict=False)] + patterned.FILTERS[:2]
+    found = [tg.Subscription(f"s{i}", "ann", where) for i, where in enumerate(every)]
+    found.append(tg.Subscription("bounded", "bob", wheres[0], patterned.at(4), patterned.at(12)))
+    laws.patterns_agree_on_spark(spark, found, data.draw(patterned.streams(30, 40)))
+
+
+def test_patterns_alone_and_many_publications(spark):
+    """Several partitions have publications of every shard, and no subscription is plain."""
+    found = [
+        *(tg.Subscription(f"best{k}", "ann", f"topk({k}, 'PT{k}M', n)") for k in range(1, 9)),
+        *(tg.Subscription(f"gone{m}", "bob", f"absent('PT1M', n < {m}, source)") for m in range(5, 10)),
+        *(tg.Subscription(f"both{m}", "cid", f"together('PT2M', n < {m}, n > {99 - m})") for m in range(5)),
+    ]
+    publications = [
+        tg.Publication(f"p{i:04d}", f"z{i % 7}", TIME + timedelta(seconds=i * 7919 % 3000), {"n": i * 31 % 100})
+        for i in range(3000)
+    ]
+    laws.patterns_agree_on_spark(spark, found, publications)
+
+
+def test_patterns_and_no_publications(spark):
+    found = [tg.Subscription("best", "ann", "topk(3, 'PT1M', temperature)")]
+    nothing = spark.createDataFrame(readings()).where("id = 'none'")
+    assert tg.match(nothing, found).toArrow().num_rows == 0
+    assert tg.match(nothing, found, grouped=True).columns == ["publication_id", "time", "subscription_ids"]
 
 
 def test_flat_and_grouped(spark):
@@ -148,6 +186,66 @@ def test_a_stream_with_a_registry_that_changes(spark, tmp_path):
         (commits / name).unlink(missing_ok=True)
     assert registry.pin(orjson.loads((tmp_path / "checkpoint" / "metadata").read_bytes())["id"], 1) == 2
     assert run() == {("p0", "warm"), ("p2", "warm"), *both}
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_stream_with_patterns(spark, tmp_path, grouped):
+    """Each micro-batch appears together; the state is in the checkpoint, and subscriptions may change between runs."""
+    import pyarrow.parquet as pq
+
+    (tmp_path / "in").mkdir()
+    registry, engine, expected = Registry(tmp_path / "registry.db"), tg.Engine(), []
+    wheres = ("temperature > 20", "topk(2, 'PT30S', temperature)", "absent('PT4S', temperature > 20, source)")
+    wheres += ("together('PT10S', temperature > 20, kind = 'red')", "topk(2, 3, temperature)")
+
+    def change(*ids):
+        for id in ids:
+            subscription = tg.Subscription(id, "ann", wheres[int(id[1])])
+            registry.subscribe(subscription)
+            engine.subscribe(subscription)
+
+    def run():
+        schema = spark.createDataFrame(readings()).schema
+        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+        writing = tg.match(stream, registry, grouped=grouped).writeStream.format("parquet")
+        query = (
+            writing.option("path", str(tmp_path / "out"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        found = spark.read.parquet(str(tmp_path / "out")).toArrow()
+        return laws._told_of(found) if grouped else sorted(found.to_pylist(), key=str)
+
+    def wanted():
+        whole = pa.concat_tables(expected)
+        return laws._told_of(whole) if grouped else sorted(whole.to_pylist(), key=str)
+
+    change("s0", "s1", "s2", "s3")
+    for round in range(2):
+        table = readings()
+        for number in range(2 * round, 2 * round + 2):
+            times = [TIME + timedelta(seconds=6 * number + (3 * i) % 4) for i in range(4)]
+            table = table.set_column(0, "id", pa.array([f"q{number}-{i}" for i in range(4)]))
+            table = table.set_column(2, "time", pa.array(times, pa.timestamp("us", "UTC")))
+            path = tmp_path / "in" / f"{number}.parquet"
+            pq.write_table(table, path)
+            os.utime(path, (1e9 + number, 1e9 + number))  # the order in which Spark takes them
+            expected.append(engine.publish(table, grouped=grouped))
+        assert run() == wanted()
+        if not round:
+            registry.unsubscribe("s1")
+            engine.unsubscribe("s1")
+            change("s4")
+    assert any("s4" in str(row) for row in wanted())
+
+
+def test_a_stream_with_patterns_wants_a_registry(spark, tmp_path):
+    schema = spark.createDataFrame(readings()).schema
+    stream = spark.readStream.schema(schema).parquet(str(tmp_path))
+    with pytest.raises(tg.SubscriptionError, match="a Registry, for a stream and subscriptions with patterns"):
+        tg.match(stream, [tg.Subscription("best", "ann", "topk(2, 3, temperature)")])
 
 
 def test_rows_that_are_no_publications_are_kept_with_the_reason(spark, tmp_path):

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate import Subscription
-from tidegate.errors import StoreError
+from tidegate.engine import compiled
+from tidegate.errors import SnapshotError, StoreError
 from tidegate.index import ArrowBatch
+from tidegate.language.limits import NO_LIMITS
+from tidegate.patterns import Pattern
 from tidegate.store import shelf as shelf_module
 from tidegate.store.registry import Registry
 from tidegate.store.row import Row
@@ -206,3 +209,144 @@ def test_processes_prepare_at_the_same_time(tmp_path):
     version = registry.version
     registry.prepare(version, version)
     assert len(matched(Shelf(registry.shelf).view(version, version), [2.0], [version])[0]) == 20
+
+
+# --- patterns -------------------------------------------------------------------------------------------------------
+
+
+class Patterned(World):
+    """An oracle whose subscriptions have patterns, but for each fifth."""
+
+    def where(self, since, threshold):
+        forms = (
+            f"a > {threshold} AND topk(3, 'PT1M', b)",
+            f"together('PT1M', a > {threshold}, a <= {threshold})",
+            f"absent('PT{threshold + 1}S', a > {threshold}, source)",
+            f"a > {threshold} AND topk(2, 5, distance((b, c), (1, {threshold})))",
+            f"a > {threshold}",
+        )
+        return forms[since % 5]
+
+    def made(self, after, upto):
+        return [row._replace(where=self.where(row.since, self._threshold(row))) for row in super().made(after, upto)]
+
+    def _threshold(self, row):
+        return next(threshold for since, _, _, threshold in self.rows if since == row.since)
+
+    def standing(self, version):
+        """Id, family, numbers and keys of filters of whoever has a pattern at a version."""
+        found = []
+        for since, _, id, threshold in self.active(version):
+            pattern = compiled(Subscription(id, "ann", self.where(since, threshold)), NO_LIMITS)
+            if isinstance(pattern, Pattern):
+                keys = [inner.key for inner in pattern.filters]
+                found.append((id, pattern.family, pattern.form, list(pattern.numbers), keys))
+        return sorted(found)
+
+    def plain(self, value, version):
+        return sorted(id for since, _, id, t in self.active(version) if since % 5 == 4 and value > t)
+
+
+def patterns_at(view, version):
+    there = view.patterns.subscriptions
+    alive = (view.since[there] <= version) & (view.until(there) > version)
+    rows = np.flatnonzero(alive)
+    ids = view.catalogue.texts("id", there[rows].astype(np.int32)).to_pylist()
+    return sorted(
+        (id, s.family, s.form, list(s.numbers), list(s.filters))
+        for id, (_, s) in zip(ids, view.patterns.admitted(rows), strict=True)
+    )
+
+
+def passed_by(view, value):
+    """The keys of the filters that a publication passes."""
+    hits = view.patterns.index.match(publications([value])).owners
+    return sorted(view.patterns.keys[hit].tobytes() for hit in hits)
+
+
+@settings(max_examples=30, deadline=None)
+@given(steps=steps, ratio=st.sampled_from([1, 4]), url=st.booleans())
+def test_patterns_of_every_version_are_there(tmp_path_factory, steps, ratio, url):
+    """With their filters, each of which passes what it should, however layers were merged."""
+    root = tmp_path_factory.mktemp("shelf")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIDEGATE_CACHE", str(root / "cache"))
+        patch.setattr(shelf_module, "_RATIO", ratio)
+        location = f"file://{root}/shelf" if url else root / "shelf"
+        shelf, world, oldest, known, number = Shelf(location), Patterned(), 0, 0, 0
+        for what, argument in [*steps, ("extend", 0.5)]:
+            if what == "subscribe":
+                number += 1
+                world.subscribe(f"s{number}", argument)
+            elif what == "unsubscribe":
+                world.unsubscribe(argument)
+            else:
+                oldest = max(oldest, round(argument * world.version))
+                shelf.extend(oldest, world.version, world.made(known, world.version), world.ended(known, world.version))
+                known = world.version
+        for view in (shelf.view(oldest, known), Shelf(location).view(oldest, known)):
+            versions = list(range(oldest, known + 1))
+            assert [patterns_at(view, version) for version in versions] == [world.standing(v) for v in versions]
+            assert matched(view, [5.5] * len(versions), versions) == [world.plain(5.5, v) for v in versions]
+            assert len(view) == len(world.active(known))
+            found = passed_by(view, 5.5)
+            for id, _, _, _, keys in world.standing(known):
+                (threshold,) = (t for _, _, name, t in world.rows if name == id)
+                assert keys[0] in found if threshold < 5.5 else keys[0] not in found
+            where_it_is = view.numbers(view.since)
+            assert where_it_is.tolist() == list(range(len(view.since)))
+            assert view.numbers(np.array([known + 1, 0])).tolist() == [-1, -1]
+            of_shards = [set(view.filters_of(shard, 3).tolist()) for shard in range(3)]
+            for version in versions:
+                for id, *_, keys in world.standing(version):
+                    (since,) = (since for since, _, name, _ in world.rows if name == id)
+                    numbers = {n for n, key in enumerate(view.patterns.keys) if key.tobytes() in keys}
+                    assert numbers & of_shards[since % 3]
+            if len(view.patterns):
+                assert view.names >= {"a"}
+
+
+def test_merges_keep_patterns_and_drop_those_that_ended(tmp_path):
+    """And the filters that only they had; those that are shared are there once."""
+    shelf, world = Shelf(tmp_path), Patterned()
+    for i in range(10):
+        world.subscribe(f"s{i}", i % 2)
+        shelf.extend(0, world.version, world.made(world.version - 1, world.version))
+    before = shelf.view(0, 10)
+    assert len(before.patterns) == 8
+    for _ in range(7):
+        world.unsubscribe(0)
+    shelf.extend(17, 17, [], world.ended(10, 17))
+    world.subscribe("new", 1)
+    shelf.extend(18, 18, world.made(17, 18))
+    view = Shelf(tmp_path).view(18, 18)
+    assert [named.count for named in shelf.current().layers] == [4]
+    assert patterns_at(view, 18) == world.standing(18)
+    wanted = {key for *_, keys in world.standing(18) for key in keys}
+    assert {key.tobytes() for key in view.patterns.keys} == wanted
+    assert len(view.patterns.keys) == len(wanted)
+    assert len(before.patterns) == 8  # whoever has mapped the layers of before still has them
+    assert patterns_at(before, 10) == world.standing(10)
+
+
+def test_a_layer_without_patterns_between_some_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(shelf_module, "_RATIO", 0)  # no merges
+    shelf, world = Shelf(tmp_path), Patterned()
+    for i in range(6):
+        world.subscribe(f"s{i}", i)
+        shelf.extend(0, world.version, world.made(world.version - 1, world.version))
+    assert len(shelf.current().layers) == 6
+    view = shelf.view(0, 6)
+    assert patterns_at(view, 6) == world.standing(6)
+    assert view.patterns.subscriptions.tolist() == [0, 1, 2, 4, 5]
+    assert view.names == {"a", "b", "c", "source"} - ({"source"} - view.names)
+
+
+def test_a_layer_whose_patterns_are_broken_is_an_error(tmp_path):
+    shelf, world = Shelf(tmp_path), Patterned()
+    world.subscribe("s", 1)
+    shelf.extend(0, 1, world.made(0, 1))
+    (path,) = tmp_path.glob("layer-*/patterns/patterns.arrow")
+    path.write_bytes(b"no arrow")
+    with pytest.raises(SnapshotError, match="the patterns of a snapshot"):
+        Shelf(tmp_path).view(0, 1)
