@@ -41,7 +41,7 @@ def test_the_smallest_file(tmp_path):
     assert found.sinks == (ParquetOutput(str(tmp_path / "notifications"), grouped=True),)
     assert found.subscriptions.registry == str(tmp_path / "registry.db")
     assert found.run.checkpoint == str(tmp_path / "checkpoint")
-    assert (found.run.interval, found.run.lateness, found.run.metrics) == (0.0, 60.0, None)
+    assert (found.run.interval, found.run.lateness, found.run.metrics) == (0.0, 5.0, None)
     assert not found.needs_kafka
 
 

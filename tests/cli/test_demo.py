@@ -38,7 +38,7 @@ def test_demo_is_the_same_for_a_seed(spark, aside, monkeypatch):
     told = len(set(expected.column("subscription_id").to_pylist()))
     assert (
         f"3,000 publications in 2 hours of the valley's time gave {len(expected):,} notifications "
-        f"to {told} of 100 subscriptions." in first
+        f"to {told} of 104 subscriptions." in first
     )
     assert " → " in first.split("\n\n")[0]
     for words in ("Most notified:", "Why ", "✓", "Try this next:"):

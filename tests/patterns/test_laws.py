@@ -294,7 +294,6 @@ def test_several_snapshots_begin_anew_together(parts, streams, lateness, data):
         assert counters(engine) == counters(world)
 
 
-@pytest.mark.xfail(raises=tg.UnknownSubscription, reason="Patterns.remove lets go of a filter's name twice")
 def test_a_filter_of_two_snapshots_may_go_from_both(tmp_path):
     for i in range(2):
         tg.Engine([tg.Subscription(f"s{i}", "ann", "n > 1 AND topk(1, 'PT5S', n)")]).save(tmp_path / f"{i}")

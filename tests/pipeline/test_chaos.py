@@ -19,12 +19,8 @@ import pytest
 
 import tidegate as tg
 
-pytestmark = pytest.mark.slow
-
 TIME = np.datetime64(datetime(2026, 11, 15).isoformat(), "us")
 ATTRIBUTES = ("a", "b", "c")
-#: How often the driver is killed, and how often a Python worker, before a run is let be.
-KILLS = {"log": (10, 5), "files": (2, 2)}
 
 
 def readings(rng, first, count):
@@ -88,12 +84,12 @@ class Run:
                 continue
         return found
 
-    def kill(self):
+    def kill(self, patience=20):
         """The driver and, as it would go with a machine, its Java; by id, all of them."""
         family = self.family()
         os.kill(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        _, alive = psutil.wait_procs(family, timeout=20)
+        _, alive = psutil.wait_procs(family, timeout=patience)
         for process in alive:
             process.kill()
         psutil.wait_procs(alive, timeout=20)
@@ -139,10 +135,22 @@ def told(grouped):
     return pc.binary_join_element_wise(publications, times, pc.list_flatten(lists).cast(pa.string()), " ").sort()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["log", "files"])
 def test_nothing_is_lost_and_nothing_comes_twice(tmp_path, source):
+    total, step, kills = (1_000_000, 25_000, (10, 5)) if source == "log" else (300_000, 10_000, (2, 2))
+    assert survives(tmp_path, source, total, step, kills) > 10_000
+
+
+@pytest.mark.xdist_group("spark")  # where no other Spark runs beside it
+def test_nothing_is_lost_after_two_kills(tmp_path):
+    """The same in small: the log, patterns and plain subscriptions that come and go, and two kills of the driver."""
+    assert survives(tmp_path, "log", 60_000, 6_000, (2, 0)) > 1_000
+
+
+def survives(tmp_path, source, total, step, kills):
+    """Whether a run with so many kills, of the driver and of workers, tells what an engine tells; how much that is."""
     rng = np.random.default_rng(11)
-    total, step = (1_000_000, 25_000) if source == "log" else (300_000, 10_000)
     registry = tg.Registry(tmp_path / "registry.db")
     registry.subscribe(*(drawn(rng, f"s{i}") for i in range(500)))
     expected = []
@@ -192,11 +200,11 @@ lateness = 0
 """
     )
     out = tmp_path / "out"
-    killed = disturbed(config, lambda: len(list(out.glob("batch=*"))), random.Random(5), *KILLS[source])
-    assert killed == KILLS[source]
+    killed = disturbed(config, lambda: len(list(out.glob("batch=*"))), random.Random(5), *kills)
+    assert killed == kills
     wanted = pa.concat_tables(expected)
     store = tg.NotificationStore(tmp_path / "notes.db")
-    assert len(store) == len(wanted) > 10_000
+    assert len(store) == len(wanted)
     assert (
         store.read()
         .column("notification_id")
@@ -205,3 +213,4 @@ lateness = 0
         .equals(wanted.column("notification_id").combine_chunks().sort())
     )
     assert told(pq.read_table(out)).equals(told(pa.concat_tables(in_groups)))
+    return len(wanted)

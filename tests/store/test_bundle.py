@@ -75,5 +75,5 @@ def test_what_is_broken_is_said(tmp_path, data):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(StoreError, match="a file with a bundle of arrays; got .*No such file"):
+    with pytest.raises(StoreError, match=r"a file with a bundle of arrays; got .*No such file"):
         bundle.read(tmp_path / "none")

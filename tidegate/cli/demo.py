@@ -212,7 +212,7 @@ def _flow(
 
     rate = _RATE if seconds is None else PER_TABLE / _HOUR
     source = GeneratorSource(f"{directory}/log", seed=seed, rate=rate, publications=readings)
-    flow = Flow(spark, source, registry, [Callback(tally.add)], checkpoint=f"{directory}/checkpoint")
+    flow = Flow(spark, source, registry, [Callback(tally.add)], checkpoint=f"{directory}/checkpoint", lateness=0)
     started = perf_counter()
     flow.start()
     try:

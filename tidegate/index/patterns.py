@@ -127,8 +127,20 @@ class Patterns:
             if not self._users[f]:
                 del self._users[f]
                 self.index.remove(f)
-                self._filters.remove(self._filters.subscription(f).id)
+                name = self._filters.subscription(f).id
+                if self._filters.numbers.get(name) == f:  # of two snapshots it may be there twice
+                    self._filters.remove(name)
         self.__dict__.pop("columns", None)
+
+    def unite(self) -> None:
+        """Let filters that several snapshots have be one again; of snapshots that were put together."""
+        rows, first = self._rows, dict[bytes, int]()
+        same = {f: first.setdefault(self.keys[f].tobytes(), f) for f in sorted(self._users)}
+        self._read = {number: (*row[:3], [same[f] for f in row[3]], *row[4:]) for number, row in rows.items()}
+        for f, kept in same.items():
+            if f != kept:
+                self._users[kept] += self._users.pop(f)
+                self.index.remove(f)
 
     # --- looking ----------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,9 @@ from tidegate.kernels.score import metres
 
 __all__ = ["step_together"]
 
-#: How much squares of chords may differ from what the formula of distances gives, relatively and with room to spare.
-_MARGIN = 1e-6
+#: How much squares of chords may differ from what the formula of distances gives, relatively and with room to spare,
+#: unless they are so many metres or less.
+_MARGIN, _TINY = 1e-6, 0.1
 _RADIUS = 6_371_008.8
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
@@ -50,6 +51,8 @@ def _metres(values: Any, place: Any, p: int, q: int) -> Any:
 @_within
 def _are_near(values: Any, place: Any, p: int, q: int, near: float, square: float) -> Any:
     """Whether two publications are nearer than so many metres; only close calls need the formula."""
+    if near < _TINY:
+        return _metres(values, place, p, q) < near
     found = _square(values, place, p, q)
     if found < square * (1 - _MARGIN):
         return True
@@ -59,17 +62,18 @@ def _are_near(values: Any, place: Any, p: int, q: int, near: float, square: floa
 
 
 @_jit
-def _widest(values: Any, place: Any, chosen: Any, size: int) -> float:
+def _widest(values: Any, place: Any, chosen: Any, size: int, near: float) -> float:
     """The largest distance between two of the chosen."""
+    margin = 1.0 if near < _TINY else _MARGIN
     top = 0.0
     for d in range(size):
         for e in range(d):
             top = max(top, _square(values, place, chosen[d], chosen[e]))
     widest = 0.0
-    if top > 0:
+    if top > 0 or near < _TINY:
         for d in range(size):
             for e in range(d):
-                if _square(values, place, chosen[d], chosen[e]) >= top * (1 - _MARGIN):
+                if _square(values, place, chosen[d], chosen[e]) >= top * (1 - margin):
                     widest = max(widest, _metres(values, place, chosen[e], chosen[d]))
     return widest
 
@@ -114,7 +118,7 @@ def step_together(
     every: NDArray[np.uint8],
     since: NDArray[np.int64],
     until: NDArray[np.int64],
-    end: NDArray[np.int64],
+    closing: NDArray[np.int64],
     stamps: NDArray[np.int64],
 ) -> Any:
     """Slots, moments, distances and publications (those of i at items[item_start[i]:item_start[i + 1]]), and the cuts.
@@ -153,7 +157,7 @@ def step_together(
                     if recent_time[filters[j]] <= oldest:
                         complete = False
                         break
-                if not complete or t > end[s] or (strict and not since[s] <= version[item] < until[s]):
+                if not complete or t > closing[s] or (strict and not since[s] <= version[item] < until[s]):
                     continue
                 placed = not math.isnan(near[s])
                 square = 0.0
@@ -179,7 +183,7 @@ def step_together(
                             for e in range(d):
                                 ok = ok and _are_near(values, place, q, chosen[e], near[s], square)
                 if ok:
-                    distance = _widest(values, place, chosen, size) if placed else np.nan
+                    distance = _widest(values, place, chosen, size, near[s]) if placed else np.nan
                     outs, n = _told(outs, n, s, t, distance, chosen, size)
                     continue
                 # else depth first, in the order of the filters, from recent to old
@@ -232,7 +236,7 @@ def step_together(
                     if found == bound:
                         cut += 1
                         break
-                    distance = _widest(values, place, chosen, size) if placed else np.nan
+                    distance = _widest(values, place, chosen, size, near[s]) if placed else np.nan
                     outs, n = _told(outs, n, s, t, distance, chosen, size)
                     found += 1
                     if not every[s]:

@@ -239,6 +239,7 @@ def step_topk(
     since: NDArray[np.int64],
     until: NDArray[np.int64],
     end: NDArray[np.int64],
+    closing: NDArray[np.int64],
     k_of: NDArray[np.int64],
     width_of: NDArray[np.int64],
     base_of: NDArray[np.int64],
@@ -366,7 +367,17 @@ def step_topk(
                                 n += 1
                                 if place < k and not counted:  # the others of the k best were told before
                                     n_out = _tell(
-                                        out, out_score, n_out, slot, base + place, 1, now, end[slot], score, item, told
+                                        out,
+                                        out_score,
+                                        n_out,
+                                        slot,
+                                        base + place,
+                                        1,
+                                        now,
+                                        closing[slot],
+                                        score,
+                                        item,
+                                        told,
                                     )
                         if counted:
                             if n < k and bar[i] < np.inf:
@@ -379,7 +390,7 @@ def step_topk(
                                     score, item, when, told, scratch, spare, spare_item,
                                 )  # fmt: skip
                             n_out = _tell(
-                                out, out_score, n_out, slot, base, min(n, k), time[p], end[slot], score, item, told
+                                out, out_score, n_out, slot, base, min(n, k), time[p], closing[slot], score, item, told
                             )
                         count[slot] = n
                         due[i] = _deadline(base, n, k, width, when)

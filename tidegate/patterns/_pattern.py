@@ -121,6 +121,9 @@ class Family:
         self.since = arrays.get(f"{own}-since", np.int64)
         self.until = arrays.get(f"{own}-until", np.int64)
         self.end = arrays.get(f"{own}-end", np.int64)
+        """The last moment at which the clock tells it anything."""
+        self.closing = arrays.get(f"{own}-closing", np.int64)
+        """The time of the last publication that tells it anything."""
 
     # --- language ---------------------------------------------------------------------------------------------------
 
@@ -149,6 +152,7 @@ class Family:
             (self.since, [a.since for a in admissions]),
             (self.until, [a.until for a in admissions]),
             (self.end, [a.ends for a in admissions]),
+            (self.closing, [a.ends for a in admissions]),
         ]
         for array, values in columns:
             array.extend(np.array(values, np.int64))
@@ -156,7 +160,7 @@ class Family:
 
     def _leave(self, kept: NDArray[np.bool_]) -> None:
         """Keep only some of the slots in the arrays that all families have."""
-        for array in (self.owner, self.since, self.until, self.end):
+        for array in (self.owner, self.since, self.until, self.end, self.closing):
             array.replace(array.used[kept])
 
     def add(self, admissions: Sequence[Admission]) -> None:

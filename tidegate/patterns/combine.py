@@ -140,6 +140,10 @@ class Combine:
             which = place[found[slots]]
             family.until.data[slots] = np.minimum(family.until.data[slots], versions[which])
             family.end.data[slots] = np.minimum(family.end.data[slots], clocks[which])
+            stepped = clocks[which] - (
+                1 if self.lateness else 0
+            )  # with lateness, what is of the clock's time still waits
+            family.closing.data[slots] = np.minimum(family.closing.data[slots], stepped)
 
     def dismiss(self, owners: NDArray[np.int64]) -> None:
         """Let go of subscriptions."""

@@ -133,7 +133,7 @@ class Together(Family):
             step.head.copy(), memory.recent_time.data,
             of_filter, self._member.used, self._filter_start.used, self._filters.used,
             self._window.used, self._near.used, self._every.used,
-            self.since.used, self.until.used, self.end.used, np.empty(self.owner.length, np.int64),
+            self.since.used, self.until.used, self.closing.used, np.empty(self.owner.length, np.int64),
         )  # fmt: skip
         if cut:
             self.arrays.facts["cut"] = self.arrays.facts.get("cut", 0) + int(cut)

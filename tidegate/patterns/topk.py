@@ -244,7 +244,7 @@ class TopK(Family):
             self._group_filter.used, self._group_form.used, self._group_block.used, *self._compiled(),
             self._block_first.used, self._least.used, self._most.used,
             self._slot_at.used, self._numbers.used, self._bar.data, self._due.data,
-            self.since.used, self.until.used, self.end.used,
+            self.since.used, self.until.used, self.end.used, self.closing.used,
             self._k.data, self._width.data, self._base.data, self._count.data,
             self._room.used, self._wants.data, self._last.data,
             self._score.data, self._item.data, self._when.data, self._told.data,

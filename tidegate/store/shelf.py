@@ -206,6 +206,7 @@ class Shelf:
         left = {int(place[number]): version for number, version in until.items() if version > oldest}
         numbers = np.flatnonzero(kept)
         ended = Ended(list(left), list(left.values()))
+        view.patterns.unite()
         return self._save(kind, view.index, view.catalogue, view.patterns, numbers, view.since, ended)
 
     def _merge_aside(self) -> None:
