@@ -26,6 +26,8 @@ from tidegate.pipeline.session import session
 from tidegate.pipeline.sources import LoggedSource
 
 SEED = 2026
+#: Subscriptions of topk, and publications of their windows. More subscriptions with the small one only tell more.
+CASES = ((1_000, 1_000), (1_000, 100_000), (10_000, 100_000))
 #: Publications of a batch, and how many batches.
 BATCHES = ((50_000, 7), (200_000, 4))
 #: SensorScope has fewer; the first batch is not measured.
@@ -51,10 +53,9 @@ def main(quick: bool = False) -> None:
     report = Report("patterns-on-spark", SEED, COLUMNS)
     spark = session(memory="4g")
     try:
-        for window in (1_000,) if quick else (1_000, 100_000):
-            for n in (1_000,) if quick else (1_000, 10_000):
-                for batch, batches in ((10_000, 4),) if quick else BATCHES:
-                    topk(report, spark, n, window, batch, batches)
+        for n, window in CASES[:1] if quick else CASES:
+            for batch, batches in ((10_000, 4),) if quick else BATCHES:
+                topk(report, spark, n, window, batch, batches)
         for batch, batches in ((10_000, 4),) if quick else FEWER:
             together(report, spark, 1_000 if quick else 10_000, batch, batches)
     finally:
