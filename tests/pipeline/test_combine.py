@@ -155,7 +155,8 @@ class Lane:
         """Run what is in the log since the last batch; ``clock`` is the time of day in microseconds."""
         start, self.row = {"row": self.row}, self.log.end if end is None else end
         self.number += 1
-        self.parts = self.selected(start, {"row": self.row, **({"clock": clock} if clock is not None else {})})
+        tick = {"clock": clock, "version": self.registry.version} if clock is not None else {}
+        self.parts = self.selected(start, {"row": self.row, **tick})
         self.states, receipts = self.combined()
         self.accept(receipts)
 
@@ -787,3 +788,29 @@ def test_each_shard_has_a_partition_of_its_own(spark):
     frame = spark.createDataFrame(chosen, "count int, key int").coalesce(1)
     placed = frame.select(F.expr("pmod(hash(key), count)").alias("at")).toArrow().column("at").to_pylist()
     assert placed == [partition for count in range(1, 9) for partition in range(count)]
+
+
+def test_ticks_bring_and_end_subscriptions(tmp_path):
+    def at(seconds):
+        return int((TIME + timedelta(seconds=seconds)).timestamp() * 1e6)
+
+    def told(lane):
+        return [(row["time"].second, row["subscription_id"]) for row in rows(lane.told)]
+
+    lane = Lane(tmp_path)
+    lane.registry.subscribe(tg.Subscription("never", "ann", "absent('PT2S', n >= 0)"))
+    lane.batch(at(0))
+    lane.batch(at(1))
+    assert told(lane) == []
+    lane.batch(at(10))
+    assert told(lane) == [(2, "never")]  # nothing was ever published
+    lane.registry.subscribe(tg.Subscription("new", "ann", "absent('PT3S', n >= 0)"))
+    lane.batch(at(11))
+    lane.batch(at(20))
+    assert told(lane) == [(2, "never"), (13, "new")]  # from the tick before it was made
+    one = {"id": ["p"], "source": ["z"], "time": pa.array([TIME + timedelta(seconds=21)], pa.timestamp("us", "UTC"))}
+    lane.publish(pa.table({**one, "n": [1.0]}))
+    lane.batch(at(22))
+    lane.registry.unsubscribe("never", "new")
+    lane.batch(at(40))
+    assert told(lane) == [(2, "never"), (13, "new")]  # both had ended before their silences

@@ -180,7 +180,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: Files, ids: bool = Fals
     before = newest
     stamped: list[tuple[int, int]] = []  # versions, and the newest publication up to them
     for p in parts:
-        stamped += [(version, top) for version, top in p["versions"]]
+        stamped += [(version, top) for version, top in p["versions"] if top > LONG_AGO]
 
     def clock_at(version: int) -> int | None:
         """How far the clock was when the subscriptions came to a version."""
@@ -209,7 +209,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: Files, ids: bool = Fals
         if p["file"] is not None:
             clock = clock_at(-1) if p["order"] == -1 or high is None else max(high - lateness, clock_at(-1) or LONG_AGO)
             arrivals += [piece.arrivals(shard, clock, lateness) for piece in pieces(files.read(p["file"]))]
-        tops = [top for _, top in p["versions"]]
+        tops = [top for _, top in p["versions"] if top > LONG_AGO]
         high = max([*tops, *([] if high is None else [high])], default=None)
     walls = [p["wall"] for p in parts if p["wall"] is not None]
     wall = max([*walls, *([facts["wall"]] if "wall" in facts else [])], default=None)

@@ -97,11 +97,11 @@ def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Ar
     """References to the log, whose publications were checked before they were written."""
     for batch in batches:
         for fields in batch.to_pylist():
-            clock = fields.pop("clock")
+            clock, version = fields.pop("clock"), fields.pop("clock_version")
             slice = Slice(**fields)
             view = versions.view(slice.oldest_version, slice.newest_version)
             if clock is not None:
-                yield Arrived(ArrowBatch.trusted(_NOTHING), view, slice.newest_version, [], None, -1, clock)
+                yield Arrived(ArrowBatch.trusted(_NOTHING), view, version, [], None, -1, clock)
             if not slice.rows:
                 continue
             for frames in _together(read(slice)):

@@ -30,7 +30,7 @@ __all__ = ["SLICE", "LogSource"]
 #: The columns of a reference to the log.
 SLICE = (
     "file string, first_byte bigint, last_byte bigint, first_row bigint, rows bigint, "
-    "oldest_version bigint, newest_version bigint, clock bigint"
+    "oldest_version bigint, newest_version bigint, clock bigint, clock_version bigint"
 )
 #: Publications of one batch at most, so that a query that catches up still has batches of seconds.
 ROWS = 1_000_000
@@ -94,31 +94,36 @@ class _Planner:
         """Whether somebody wants to know what this query may still need."""
         return bool(self._url and self.query)
 
-    def now(self) -> int | None:
-        """The time of day at the last tick, in microseconds since 1970; None where nobody wants to know."""
-        return time_ns() // 1000 // self._tick * self._tick if self._tick else None
+    def tick(self) -> dict[str, int]:
+        """The time of day at the last tick, in microseconds since 1970, and the subscriptions' version at that time."""
+        if not self._tick:
+            return {}
+        now = time_ns() // 1000 // self._tick * self._tick
+        return {"clock": now, "version": self.registry.version if self._url else 0}
 
-    def partitions(self, begin: int, end: int, clock: int | None = None) -> Sequence[InputPartition]:
+    def partitions(
+        self, begin: int, end: int, clock: int | None = None, version: int | None = None
+    ) -> Sequence[InputPartition]:
         pieces = min(self.pieces, 1 + (end - begin) // _ALONE)
         slices = self.log.slices(begin, end, pieces) if end > begin else []
+        if clock is not None and version is not None and not slices:  # the clock alone
+            slices = [Slice("", 0, 0, begin, 0, version, version)]
         if slices and self._url:
             oldest, self.newest = slices[0].oldest_version, slices[-1].newest_version  # stamps never fall
             manifest = current(place(self._storage))
-            if manifest is None or not manifest.covers(oldest, self.newest):
-                self.registry.prepare(oldest, self.newest)
-        if not slices and clock is not None:  # the clock alone
-            manifest = current(place(self._storage)) if self._storage else None
-            version = manifest.version if manifest else 0
-            slices = [Slice("", 0, 0, begin, 0, version, version)]
-        return [InputPartition((*slice, clock)) for slice in slices]
+            latest = max(self.newest, version or 0)
+            if manifest is None or not manifest.covers(oldest, latest):
+                self.registry.prepare(oldest, latest)
+        return [InputPartition((*slice, clock, version)) for slice in slices]
 
 
 def _read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    values = dict(zip((*Slice._fields, "clock"), partition.value, strict=True))
+    values = dict(zip(_NAMES, partition.value, strict=True))
     yield pa.RecordBatch.from_pylist([values], _SCHEMA)
 
 
-_SCHEMA = pa.schema([("file", pa.string()), *((name, pa.int64()) for name in (*Slice._fields[1:], "clock"))])
+_NAMES = (*Slice._fields, "clock", "clock_version")
+_SCHEMA = pa.schema([("file", pa.string()), *((name, pa.int64()) for name in _NAMES[1:])])
 
 
 class _Whole(DataSourceReader):
@@ -143,11 +148,11 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last: dict[str, int] | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._last = self._offset(self._planner.log.end)
+        self._last = self._newest()
 
-    def _offset(self, row: int) -> dict[str, int]:
-        clock = self._planner.now()
-        return {"row": row} if clock is None else {"row": row, "clock": clock}
+    def _newest(self) -> dict[str, int]:
+        tick = self._planner.tick()  # first: what is appended after it has its version or a later one
+        return {"row": self._planner.log.end, **tick}
 
     def initialOffset(self) -> dict[str, int]:
         return {"row": self._planner.log.begin}
@@ -157,21 +162,22 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
         log, begin = self._planner.log, start["row"]
-        latest = self._offset(log.end) if self._last is None else dict(self._last)
+        latest = self._newest() if self._last is None else dict(self._last)
         if isinstance(limit, ReadMaxRows) and latest["row"] - begin > limit.max_rows:
             latest["row"] = log.cut(begin, limit.max_rows)
-            latest.pop("clock", None)  # there is more to come of what appeared before now
+            latest = {"row": latest["row"]}  # there is more to come of what appeared before now
         latest["row"] = max(latest["row"], begin)
-        if "clock" in start:
-            latest["clock"] = max(start["clock"], latest.get("clock", 0))
+        if "clock" in start and latest.get("clock", start["clock"]) <= start["clock"]:
+            latest |= {"clock": start["clock"], "version": start["version"]}
         return latest
 
     def reportLatestOffset(self) -> dict[str, int]:
         return {"row": self._planner.log.end}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        clock = end.get("clock")
-        return self._planner.partitions(start["row"], end["row"], None if clock == start.get("clock") else clock)
+        ticked = end.get("clock") != start.get("clock")
+        tick = (end["clock"], end["version"]) if ticked else ()
+        return self._planner.partitions(start["row"], end["row"], *tick)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition)

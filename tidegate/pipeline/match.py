@@ -247,7 +247,7 @@ def _collected(subscriptions: DataFrame) -> Iterator[Subscription]:
 
 def fed(publications: DataFrame) -> tuple[DataFrame, feed.Feed]:
     """The DataFrame that goes to the workers, and how they read it. A wrong column is the user's to see at once."""
-    if publications.columns == [*Slice._fields, "clock"]:
+    if publications.columns == [*Slice._fields, "clock", "clock_version"]:
         return publications, feed.slices
     names = publications.columns
     twice = next((name for name in names if names.count(name) > 1), None)

@@ -88,6 +88,9 @@ class Parting:
         """Keep what patterns may want of what was found."""
         if found.clock is not None:
             self._wall = found.clock if self._wall is None else max(found.clock, self._wall)
+            self._versions.setdefault(
+                int(np.max(found.versions)), LONG_AGO
+            )  # nothing appeared, but somebody may have come
         if not found.publications:
             return
         times, sizes = found.times, found.sizes
