@@ -176,8 +176,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: Files, ids: bool = Fals
     facts, lateness = shard.arrays.facts, delta["lateness"]
     shard.lateness, shard.combinations = lateness, delta["combinations"]  # a later run may have others
     parts = delta["parts"]
-    newest: int | None = facts.get("newest")
-    before = newest
+    before: int | None = facts.get("newest")
     stamped: list[tuple[int, int]] = []  # versions, and the newest publication up to them
     for p in parts:
         stamped += [(version, top) for version, top in p["versions"] if top > LONG_AGO]
@@ -204,10 +203,12 @@ def _apply(shard: Combine, delta: dict[str, Any], files: Files, ids: bool = Fals
         last = [LONG_AGO if (clock := clocks[int(v)]) is None else clock for v in until]
         shard.end(gone, until, np.array(last, np.int64))
     arrivals = []
-    high = before
+    high, at_first = before, clock_at(-1)
     for p in parts:
         if p["file"] is not None:
-            clock = clock_at(-1) if p["order"] == -1 or high is None else max(high - lateness, clock_at(-1) or LONG_AGO)
+            clock = at_first
+            if high is not None and p["order"] != -1:  # after the parts before it; without an order all appear together
+                clock = high - lateness if at_first is None else max(high - lateness, at_first)
             arrivals += [piece.arrivals(shard, clock, lateness) for piece in pieces(files.read(p["file"]))]
         tops = [top for _, top in p["versions"] if top > LONG_AGO]
         high = max([*tops, *([] if high is None else [high])], default=None)
