@@ -504,6 +504,14 @@ def test_explain_refuses_what_it_cannot_use(tmp_path, subscriptions):
     assert f"{path}, line 2" in refused("explain", path, "2", given)
 
 
+def test_explain_says_what_a_pattern_sees(tmp_path):
+    path = tmp_path / "watch.txt"
+    path.write_text("no2 > 40 AND topk(1, 'PT5M', no2)\n")
+    reading = '{"id": "a", "source": "z", "time": "2026-11-15T08:00:00Z", "no2": %s}'
+    assert run("explain", path, "1", reading % 45).stdout.startswith("1 sees a\n✓ AND\n")
+    assert run("explain", path, "1", reading % 4).stdout.startswith("1 does not see a\n✗ AND\n")
+
+
 # --- functions, demo, bench -------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,11 @@ class Explanation:
     parts: tuple[Explanation, ...] = ()
     is_pattern: bool = False
 
+    @property
+    def has_pattern(self) -> bool:
+        """Whether a pattern is among the nodes."""
+        return self.is_pattern or any(part.has_pattern for part in self.parts)
+
     def __str__(self) -> str:
         return "\n".join(self._lines(""))
 

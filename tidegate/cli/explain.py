@@ -44,7 +44,8 @@ def explain(
         raise UnknownSubscription("the id of a subscription", shown(id), str(subscriptions))
     found = _publication(publication)
     explanation = engine.explain(id, found)
-    typer.echo(f"{id} {'matches' if explanation.held else 'does not match'} {found.id}")
+    yes, no = ("sees", "does not see") if explanation.has_pattern else ("matches", "does not match")
+    typer.echo(f"{id} {yes if explanation.held else no} {found.id}")
     typer.echo(str(explanation))
 
 
