@@ -138,7 +138,7 @@ def told(grouped):
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["log", "files"])
 def test_nothing_is_lost_and_nothing_comes_twice(tmp_path, source):
-    total, step, kills = (1_000_000, 25_000, (10, 5)) if source == "log" else (300_000, 10_000, (2, 2))
+    total, step, kills = (1_000_000, 25_000, (10, 5)) if source == "log" else (150_000, 10_000, (1, 1))
     assert survives(tmp_path, source, total, step, kills) > 10_000
 
 
