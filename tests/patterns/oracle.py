@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -137,7 +138,7 @@ def duration(text: str) -> int:
     return round((((weeks * 7 + days) * 24 + hours) * 60 + minutes) * 60e6 + seconds * 1e6)
 
 
-class Pattern:
+class Pattern(ABC):
     """One subscription: what waits for it, and what it has to say.
 
     ``begin`` hears the clock at which the subscription was made, or the first value that it takes. ``expire`` says what
@@ -170,16 +171,20 @@ class Pattern:
         return Told(self.subscription.id, moment(time), *rest)
 
     def begin(self, clock: int) -> None:
-        pass
+        """The clock begins to run; most do not care."""
+        return
 
+    @abstractmethod
     def read(self, *args) -> None:
-        raise NotImplementedError
+        """Take the arguments of the call."""
 
+    @abstractmethod
     def expire(self, upto: int) -> list[Told]:
-        raise NotImplementedError
+        """Let the clock run to a moment."""
 
+    @abstractmethod
     def step(self, publication: Publication) -> list[Told]:
-        raise NotImplementedError
+        """See one publication."""
 
 
 # --- topk ---------------------------------------------------------------------------------------------------------

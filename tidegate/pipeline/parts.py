@@ -82,15 +82,13 @@ class Parting:
         self._wall: int | None = None
         self._versions: dict[int, int] = {}
         self._newest = LONG_AGO
-        self._oldest_version: int | None = None
 
     def take(self, found: Found) -> None:
         """Keep what patterns may want of what was found."""
         if found.clock is not None:
             self._wall = found.clock if self._wall is None else max(found.clock, self._wall)
-            self._versions.setdefault(
-                int(np.max(found.versions)), LONG_AGO
-            )  # nothing appeared, but somebody may have come
+            # nothing need have appeared with it, but somebody may have come or gone
+            self._versions.setdefault(int(np.max(found.versions)), LONG_AGO)
         if not found.publications:
             return
         times, sizes = found.times, found.sizes
