@@ -63,6 +63,8 @@ In *together*, readings are SensorScope's (EPFL, Grand-St-Bernard 2007; not part
 
 - Ranges are median ± u·X with P(X > x) = 1/x for x ≥ 1, and u 1 °C, 1 °C, 2 %, 0.06 m/s and 15°. The paper gives no
   unit; u is about a tenth of the interquartile range. Half of the subscriptions name sources, half are abstract.
+- *readings*: those that the medians are of. The rounds are early ones of them, which the median of all suits less: it
+  is the notifications per publication that decide how fast it is.
 - *Python*: a deque per filter and subscription, as written by hand, for at most 10,000 of them and scaled up.
 - Compared are the notifications, with all their publications, of 200 subscriptions in the flat rounds.
 

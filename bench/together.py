@@ -29,12 +29,14 @@ SEED = 2026
 UNITS = {"ambient": 1.0, "surface": 1.0, "humidity": 2.0, "wind_speed": 0.06, "wind_direction": 15.0}
 WINDOW, METRES, HALF_BOX = 300_000_000, 250.0, 400.0
 ROUNDS = 5
-#: (subscriptions, stations, publications that are compared, publications of a round)
+#: (subscriptions, stations, readings whose median the ranges are around, compared publications, those of a round). The
+#: weather changes: ranges around the median of a few days match far more of these days.
 CASES = (
-    (1_000, 20, 50_000, 50_000),
-    (10_000, 20, 20_000, 20_000),
-    (10_000, 10, 20_000, 20_000),
-    (100_000, 20, 10_000, 5_000),
+    (1_000, 20, 600_000, 50_000, 50_000),
+    (10_000, 20, 600_000, 20_000, 20_000),
+    (10_000, 10, 600_000, 20_000, 20_000),
+    (10_000, 20, 100_000, 20_000, 10_000),
+    (100_000, 20, 600_000, 10_000, 5_000),
 )
 #: At most so many subscriptions are compared, and given to the rival, whose rate is divided accordingly.
 COMPARED, IN_PYTHON = 200, 10_000
@@ -42,6 +44,7 @@ COMPARED, IN_PYTHON = 200, 10_000
 COLUMNS = {
     "subscriptions": "subscriptions",
     "stations": "stations",
+    "readings": "readings",
     "rate": "publications/s",
     "per_publication": "notifications/pub",
     "flat": "flat publications/s",
@@ -56,8 +59,8 @@ COLUMNS = {
 def main(quick: bool = False) -> None:
     """All sizes, on the cores there are."""
     report = Report("together", SEED, COLUMNS)
-    for n, stations, compared, batch in CASES[:1] if quick else CASES:
-        measure(report, n, stations, *((5_000, 5_000) if quick else (compared, batch)))
+    for n, stations, limit, compared, batch in CASES[:1] if quick else CASES:
+        measure(report, n, stations, limit, *((5_000, 5_000) if quick else (compared, batch)))
     report.finish()
 
 
@@ -153,10 +156,10 @@ def _draw(rng: np.random.Generator, found: Readings, medians: dict[int, dict[int
     return Wanted(tuple(filters), (lon - east, lat - north, lon + east, lat + north))
 
 
-def measure(report: Report, n: int, stations: int, compared: int, batch: int) -> None:
+def measure(report: Report, n: int, stations: int, limit: int, compared: int, batch: int) -> None:
     """One size: first flat, which is compared and warms up, then grouped in rounds."""
-    say(f"{n:,} subscriptions on {stations} stations")
-    work = Correlation.drawn(n, stations)
+    say(f"{n:,} subscriptions on {stations} stations, {limit:,} readings")
+    work = Correlation.drawn(n, stations, limit)
     publications = work.table
     load, engine = timed(lambda: tg.Engine(work.subscriptions()))
     sample = np.linspace(0, n - 1, min(n, COMPARED)).astype(int).tolist()
@@ -184,6 +187,7 @@ def measure(report: Report, n: int, stations: int, compared: int, batch: int) ->
     report.add(
         subscriptions=n,
         stations=stations,
+        readings=limit,
         rate=rate,
         per_publication=sum(counts[1:]) / (ROUNDS * batch),
         flat=step / median(flat[1:]),
