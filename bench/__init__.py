@@ -16,6 +16,7 @@ MODULES = {
     "topk": "bench.topk",
     "together": "bench.together",
     "patterns-on-spark": "bench.patterns_on_spark",
+    "timeseries": "bench.papers.timeseries",
 }
 
 

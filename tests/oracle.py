@@ -13,10 +13,12 @@ from collections import namedtuple
 from datetime import UTC, date, datetime, timedelta
 from itertools import permutations
 
+import numpy as np
 import shapely
 
 from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal
 from tidegate.model import Publication
+from tidegate.shapes import named
 
 EARTH_RADIUS = 6_371_008.8
 DAY = 86_400_000_000
@@ -84,6 +86,8 @@ def scalar(node, publication):
         return Span(node.micros, node.micros + (DAY - 1 if node.is_date else 0))
     if isinstance(node, Attribute):
         return plain(publication.value(node.name))
+    if node.op == "shape":
+        return shape(*node.args, publication=publication)
     if node.op in ("casei", "accenti"):
         text = scalar(node.args[0], publication)
         return fold(node.op, text) if isinstance(text, str) else None
@@ -95,6 +99,45 @@ def scalar(node, publication):
     except (ZeroDivisionError, OverflowError, ValueError):
         return None
     return result if math.isfinite(result) else None
+
+
+def shape(attribute, series, mode=None, publication=None) -> float | None:
+    """How far the normal forms of two series are apart; None where one has none."""
+    value = publication.value(attribute.name)
+    if not isinstance(value, list) or any(isinstance(x, bool) or not isinstance(x, int | float) for x in value):
+        return None
+    if isinstance(series, Literal):
+        controls = named.find(series.value).points
+    else:
+        controls = [float(item.value) for item in series.items]
+    if mode is not None or isinstance(series, Literal):
+        n, last = len(value), len(controls) - 1
+        places = [j * last / (n - 1) for j in range(n)] if n > 1 else []
+        controls = np.interp(places, range(last + 1), controls)
+    a, b = normal_form([float(x) for x in value]), normal_form(list(controls))
+    if a is None or b is None or len(a) != len(b):
+        return None
+    total = 0.0
+    for x, y in zip(a, b, strict=True):
+        total += (x - y) * (x - y)
+    return math.sqrt(total)
+
+
+def normal_form(series) -> list[float] | None:
+    """Mean 0 and standard deviation 1, every sum from the first to the last; None of what is constant or has a gap."""
+    if not 3 <= len(series) <= 65_536 or not all(map(math.isfinite, series)) or min(series) == max(series):
+        return None
+    exponent = math.frexp(max(abs(x) for x in series))[1]
+    found = [math.ldexp(x, -exponent) for x in series]
+    for _ in range(2):  # once more for what rounding left of the mean
+        mean = 0.0
+        for x in found:
+            mean += x
+        found = [x - mean / len(found) for x in found]
+    square = 0.0
+    for x in found:
+        square += x * x
+    return [x / math.sqrt(square / len(found)) for x in found]
 
 
 def plain(value):
@@ -173,10 +216,10 @@ def like(text: str, pattern: str) -> bool:
 
 
 def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
-    """Every injective assignment is tried. A DATE among the members is its midnight."""
+    """Every injective assignment is tried. A DATE among the members is its midnight; NaN and infinities are none."""
     if not isinstance(value, list):
         return None
-    mine = [plain(member) for member in value]
+    mine = [None if isinstance(m, float) and not math.isfinite(m) else plain(m) for m in value]
     theirs = [Span(i.micros, i.micros) if isinstance(i, Instant) else plain(i.value) for i in constant.items]
     sub = "=" if sub is None else sub.value.upper()
 

@@ -7,12 +7,13 @@ its strategies here, and the laws of ``tidegate.testing`` do the rest.
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from math import inf, nan
 
 from hypothesis import strategies as st
 
-from tidegate.language import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, render_instant
+from tidegate.language import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, Numbers, render_instant
 from tidegate.language.words import TEMPORAL
-from tidegate.model import Publication, micros
+from tidegate.model import RESERVED, Publication, micros
 
 # --- values -------------------------------------------------------------------------------------------------------
 
@@ -64,6 +65,16 @@ def bags(members):
     return st.lists(members, max_size=4)
 
 
+#: What a list may have for a number and no bag, series or scalar knows.
+gaps = st.sampled_from([nan, inf, -inf])
+
+
+def series(members):
+    """Of the lengths that shapes are asked of, mostly."""
+    long = st.lists(members, min_size=33, max_size=33)
+    return st.one_of(*(st.lists(members, min_size=n, max_size=n) for n in (2, 3, 4, 5)), long)
+
+
 KINDS = {
     "number": numbers,
     "text": texts,
@@ -71,11 +82,16 @@ KINDS = {
     "time": moments,
     "day": days,
     "point": points,
-    "numbers": bags(small),
+    "numbers": bags(small | small | gaps),
     "texts": bags(texts),
     "times": bags(moments),
     "truths": bags(st.booleans()),
+    "mixture": bags(small | texts | st.booleans() | moments | gaps),
+    "series": series(small),
 }
+UNMIXED = [kind for kind in KINDS if kind != "mixture"]
+#: The same without gaps.
+WHOLE = {"numbers": bags(small), "mixture": bags(small | texts | st.booleans() | moments)}
 #: The attributes, with what they usually hold.
 ATTRIBUTES = {
     "n": "number",
@@ -87,25 +103,28 @@ ATTRIBUTES = {
     "spot": "point",
     "bag": "numbers",
     "tags": "texts",
+    "wave": "series",
 }
 
 # --- publications -------------------------------------------------------------------------------------------------
 
 
 @st.composite
-def publications(draw, mixed: bool = False, most: int = 8):
-    """A batch. Most attributes hold what they usually do; ``mixed`` lets the type differ from row to row as well."""
-    kinds = {name: draw(st.sampled_from([usual, usual, usual, *KINDS])) for name, usual in ATTRIBUTES.items()}
+def publications(draw, mixed: bool = False, most: int = 8, whole: bool = False):
+    """A batch. Most attributes hold what they usually do; ``mixed`` lets the type differ from row to row as well.
+
+    No list has a gap if ``whole``: JSON has no NaN.
+    """
+    strategies = {**KINDS, **WHOLE} if whole else KINDS
+    kinds = {name: draw(st.sampled_from([usual, usual, usual, *UNMIXED])) for name, usual in ATTRIBUTES.items()}
     found = []
     for i in range(draw(st.integers(1, most))):
         attributes = {}
         for name, kind in kinds.items():
             if mixed and draw(st.integers(0, 5)) == 0:
-                kind = draw(st.sampled_from([*KINDS, "mixture"]))
+                kind = draw(st.sampled_from([*KINDS]))
             if draw(st.integers(0, 5)):
-                attributes[name] = draw(
-                    bags(small | texts | st.booleans() | moments) if kind == "mixture" else KINDS[kind]
-                )
+                attributes[name] = draw(strategies[kind])
         start, end = draw(st.none() | moments), draw(st.none() | moments)
         if start is not None and end is not None and end < start:
             start, end = end, start
@@ -306,6 +325,30 @@ def _spatial(op):
 
 _metres = st.sampled_from([0, 0.5, 137.1, 55_001.3, 120_003.7, 1_000_000, 9.5e6, 10_100_000, 19_900_123.4, 2.1e7])
 
+_shapes = st.one_of(
+    st.lists(small.map(Literal), min_size=3, max_size=5).map(lambda items: (Array(tuple(items)),)),
+    st.lists(small.map(Literal), min_size=2, max_size=6).map(lambda items: (Array(tuple(items)), Literal("stretched"))),
+    st.sampled_from(["spike", "step-up", "head-and-shoulders"]).map(lambda name: (Literal(name),)),
+    st.lists(small, min_size=33, max_size=33).map(lambda values: (Numbers(values),)),
+).filter(lambda args: not hasattr(args[0], "items") or len({item.value for item in args[0].items}) > 1)
+_shape = st.builds(lambda name, args: Call("shape", (name, *args)), _names("series", "numbers"), _shapes)
+_tolerances = st.sampled_from([0, 0.5, 1, 1.5, 2.0, 2.5, 3, 4, 8.5, 20]) | st.floats(0, 4)
+
+
+def _toleration(shape, op, bounds, flip):
+    if op == "between":
+        return Call(op, (shape, *map(Literal, sorted(bounds))))
+    return Call(op, (Literal(bounds[0]), shape) if flip else (shape, Literal(bounds[0])))
+
+
+_shape_any = st.builds(
+    _toleration,
+    _shape.filter(lambda call: call.args[0].name not in RESERVED),
+    st.sampled_from(["<=", "<=", "<", ">", ">=", "between"]),
+    st.tuples(_tolerances, _tolerances),
+    st.booleans(),
+)
+
 #: A strategy per operator and function, by its CQL2-JSON name.
 CONDITIONS = {
     **{op: _compare(op) for op in ("=", "<>", "<", "<=", ">", ">=")},
@@ -319,6 +362,7 @@ CONDITIONS = {
     **{op: _temporal(op) for op in TEMPORAL},
     **{op: _spatial(op) for op in ("s_intersects", "s_disjoint", "s_within", "s_contains", "s_equals", "s_touches")},
     "s_dwithin": st.builds(lambda a, c, m: Call("s_dwithin", (a, c, Literal(m))), _spots, _places, _metres),
+    "shape": _shape_any,
 }
 
 

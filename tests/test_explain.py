@@ -14,8 +14,8 @@ from tests.patterns.strategies import patterns, streams
 from tests.strategies import CONDITIONS, expressions, publications
 from tidegate import testing as laws
 from tidegate.language.parse import parse
-from tidegate.language.tree import Call
-from tidegate.predicates.family import FUNCTIONS
+from tidegate.language.tree import Call, Literal
+from tidegate.predicates.family import FUNCTIONS, MEASURES
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 
@@ -116,6 +116,7 @@ def test_patterns_see_what_the_oracle_says(where, batch):
         "topk": lambda args: [],
         "together": lambda args: [arg for arg in args[1:] if isinstance(arg, Call) or getattr(arg, "value", 0) is True],
         "absent": lambda args: args[1:2],
+        "shape": lambda args: [Call("or", (Call("<", (args[0], Literal(0))), Call(">=", (args[0], Literal(0)))))],
     }[pattern.op](pattern.args)
     engine = tg.Engine([tg.Subscription("s", "ann", where)])
     for publication in batch:
@@ -131,7 +132,7 @@ def all_nodes(explanation):
         yield from all_nodes(part)
 
 
-@given(node=expressions([op for op in FUNCTIONS if op in CONDITIONS]), batch=publications(mixed=True, most=2))
+@given(node=expressions([op for op in (*FUNCTIONS, *MEASURES) if op in CONDITIONS]), batch=publications(mixed=True, most=2))
 def test_it_agrees_with_the_engine(node, batch):
     engine = tg.Engine(laws.subscriptions([node]))
     for publication in batch:

@@ -13,11 +13,11 @@ from tests.strategies import CONDITIONS, conditions, expressions, publications
 from tidegate import testing as laws
 from tidegate.index import axes, segment
 from tidegate.language import parse
-from tidegate.predicates.family import FUNCTIONS
+from tidegate.predicates.family import FUNCTIONS, MEASURES
 from tidegate.predicates.filter import compile_filter
 
 FAMILIES = laws.families()
-ALL = [op for op in FUNCTIONS if op in CONDITIONS]
+ALL = [op for op in (*FUNCTIONS, *MEASURES) if op in CONDITIONS]
 
 
 @pytest.fixture(params=sorted(FAMILIES))

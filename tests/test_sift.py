@@ -75,7 +75,6 @@ ROWS = {
     "text": ({"x": ["a", LONG, None]}, "text of at most 1048576 characters; got 1048577 characters"),
     "not utf-8": ({"x": not_utf8(pa.large_string())}, "Unicode text"),
     "list null": ({"x": [[1], [2, None], None]}, "lists without nulls"),
-    "list nan": ({"x": [[], [1.0, nan, inf], None]}, "lists of finite numbers; got nan; at column 'x'"),
     "list text": ({"x": [["a"], ["b", LONG], []]}, "text of at most 1048576 characters"),
     "list time": ({"x": pa.array([[0], [1, 2**62], None], pa.list_(STAMP))}, "years 0001 to 9999"),
     "list long": ({"x": [[1], [0] * 1_048_577, None]}, "lists of at most 1048576 members; got 1048577"),
@@ -120,6 +119,11 @@ def test_a_wrong_column_is_no_fault_of_a_row(name, way):
     with pytest.raises(tg.PublicationError) as error:
         way(columns(2, **given))
     assert reason in str(error.value)
+
+
+def alike(array, other):
+    """Whether the values are the same, NaN included, which Arrow finds equal to nothing."""
+    return array.type == other.type and repr(array.to_pylist()) == repr(other.to_pylist())
 
 
 # --- against the model, row by row ----------------------------------------------------------------------------------
@@ -177,7 +181,7 @@ def test_the_rows_kept_are_those_the_model_takes(rows, cut):
     assert kept == good
     assert [fault.row for fault in faults] == [i for i in range(len(rows)) if i not in good]
     alone = ArrowBatch(table.take(pa.array(good, pa.int64())), distinct=False)
-    assert all(array.equals(alone.arrays[name]) for name, array in batch.arrays.items())
+    assert all(alike(array, alone.arrays[name]) for name, array in batch.arrays.items())
     for row, reason in faults:
         with pytest.raises(tg.PublicationError) as error:
             ArrowBatch(table.slice(row, 1), distinct=False)
@@ -196,8 +200,7 @@ def same(table):
         assert batch.length == strict.length
         assert list(batch.arrays) == list(strict.arrays)
         for name, array in strict.arrays.items():
-            assert batch.arrays[name].type == array.type
-            assert batch.arrays[name].equals(array), name
+            assert alike(batch.arrays[name], array), name
     return strict
 
 

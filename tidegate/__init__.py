@@ -5,6 +5,7 @@ that Spark starts for our source do not wait for the compiler.
 """
 
 from importlib import import_module
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tidegate.model import Notification, Publication, Subscription
     from tidegate.pipeline.match import match
     from tidegate.pipeline.session import session
+    from tidegate.shapes.named import Named
     from tidegate.store.log import Log
     from tidegate.store.notifications import NotificationStore
     from tidegate.store.registry import Registry
@@ -57,6 +59,7 @@ __all__ = [
     "UnknownFunction",
     "UnknownSubscription",
     "__version__",
+    "load_shapes",
     "match",
     "session",
 ]
@@ -91,6 +94,22 @@ _HOMES = {
     "tidegate.store.registry": ("Registry",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def load_shapes(path: "str | PathLike[str]") -> "list[Named]":
+    """Take the shapes of a file, which expressions may name from now on: ``shape(close, 'my-shape') <= 3.5``.
+
+    A TOML file has tables ``[shapes.my-shape]`` with ``points``, a list of 3 or more numbers, and, if wanted,
+    ``meaning``; in a CSV file each row has a name and then numbers. Load before you subscribe, in every process that
+    does, and before ``match``, which tells Spark's workers. All shapes of a file are taken or none; a name that is
+    known keeps its points, and other points for it are an error.
+    """
+    from tidegate.errors import SettingError, shown
+    from tidegate.shapes.named import load
+
+    if not isinstance(path, str | PathLike):
+        raise SettingError("the path of a file of shapes", shown(path))
+    return load(fspath(path))
 
 
 def __getattr__(name: str) -> Any:

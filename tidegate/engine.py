@@ -54,6 +54,7 @@ class Engine:
         self._stage = Stage(checked_lateness(lateness), limits.combinations)
         self._changing = threading.RLock()
         self._now: datetime | None = None
+        self._shapeless = 0
         if isinstance(subscriptions, Subscription) or not isinstance(subscriptions, Iterable):
             raise SubscriptionError("subscriptions, one after the other", shown(subscriptions))
         with without_garbage_collection():
@@ -133,6 +134,7 @@ class Engine:
     def _flat(self, batch: Batch) -> pa.Table:
         plain = outcome.flat(batch, self._index.match(batch), self._catalogue)
         raised = self._raised(batch)
+        self._shapeless += batch.shapeless
         if not raised:
             return plain
         return outcome.by_time(pa.concat_tables([plain, *self._tables(raised)]))
@@ -140,6 +142,7 @@ class Engine:
     def _grouped(self, batch: Batch) -> pa.Table:
         plain = outcome.grouped(batch, self._index.match(batch), self._catalogue)
         told = self._raised(batch, ids=False)
+        self._shapeless += batch.shapeless
         raised = [outcome.raised_grouped(r, self._catalogue, r.owner.astype(np.int32)) for r in told]
         return pa.concat_tables([plain, *raised])
 
@@ -205,6 +208,11 @@ class Engine:
     def unscored(self) -> int:
         """How often a publication had no score for a ``topk``: an attribute was missing, or it is no finite number."""
         return self._stage.count("unscored")
+
+    @property
+    def shapeless(self) -> int:
+        """How often a ``shape`` was asked of a value that has none: no series of numbers, with a gap, or constant."""
+        return self._shapeless
 
     @property
     def cut(self) -> int:

@@ -8,7 +8,8 @@ from typing import Any
 
 from tidegate.language import Call, Node, to_text
 from tidegate.language.limits import NO_LIMITS
-from tidegate.patterns import FAMILIES
+from tidegate.patterns import family_of
+from tidegate.patterns._pattern import Family
 from tidegate.predicates import compile_filter
 from tidegate.predicates.column import Row
 
@@ -50,8 +51,9 @@ class Explanation:
 
 def explain(node: Node, publication: Row) -> Explanation:
     """The verdicts, top down. NOT shows its own verdict above that of what it negates."""
-    if isinstance(node, Call) and node.op in FAMILIES:
-        return _pattern(node, publication)
+    family = family_of(node)
+    if family is not None and isinstance(node, Call):
+        return _pattern(node, family, publication)
     if isinstance(node, Call) and node.op == "and":
         parts = tuple(explain(arg, publication) for arg in node.args)  # a pattern may be among them
         return Explanation("AND", all(part.held for part in parts), {}, parts)
@@ -69,11 +71,12 @@ def explain(node: Node, publication: Row) -> Explanation:
     return Explanation(to_text(node), held, {name: publication.value(name) for name in sorted(names)})
 
 
-def _pattern(node: Call, publication: Row) -> Explanation:
+def _pattern(node: Call, family: type[Family], publication: Row) -> Explanation:
     """Whether a pattern sees the publication: one of its filters holds, or it has none of its own."""
-    filters = FAMILIES[node.op].compile(node, NO_LIMITS).filters
+    form, _, filters = family.compile(node, NO_LIMITS)
     parts = tuple(explain(part, publication) for part in filters)
-    return Explanation(to_text(node), not parts or any(part.held for part in parts), {}, parts, is_pattern=True)
+    sees = (not parts or any(part.held for part in parts)) and family.sees(form, publication)
+    return Explanation(to_text(node), sees, {}, parts, is_pattern=True)
 
 
 def _held(node: Node, negated: bool, publication: Row) -> bool:

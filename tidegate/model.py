@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from math import isfinite
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from tidegate.errors import PublicationError, SubscriptionError, TidegateError, shown
@@ -147,6 +148,8 @@ def _checked(value: object, at: str) -> Any:
         if len(value) > LIST_LENGTH:
             raise PublicationError(f"a list of at most {LIST_LENGTH} members", f"{len(value)}", at)
         for i, item in enumerate(value):
+            if isinstance(item, float):  # also NaN and the infinities: a series may have gaps
+                continue
             if isinstance(item, list | tuple | Mapping) or item is None:
                 raise PublicationError("a number, string, truth value or timestamp", shown(item), f"{at}[{i}]")
             _checked(item, f"{at}[{i}]")
@@ -236,6 +239,31 @@ class Subscription:
                 _zoned(when, name, at, SubscriptionError)
         if self.active_from is not None and self.active_until is not None and self.active_until <= self.active_from:
             raise SubscriptionError("active_until after active_from", self.active_until.isoformat(), at)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Subscription:
+            return NotImplemented
+        mine = self.id, self.subscriber, self.active_from, self.active_until
+        theirs = other.id, other.subscriber, other.active_from, other.active_until
+        return mine == theirs and _same(self.where, other.where)
+
+
+def _same(mine: Any, theirs: Any) -> bool:
+    """Whether JSON is equal; an array, which has no truth value for ``==`` to give, is the list of its numbers."""
+    if isinstance(mine, np.ndarray):
+        mine = mine.tolist()
+    if isinstance(theirs, np.ndarray):
+        theirs = theirs.tolist()
+    if isinstance(mine, dict) and isinstance(theirs, dict):
+        return mine.keys() == theirs.keys() and all(_same(value, theirs[key]) for key, value in mine.items())
+    if isinstance(mine, list) and isinstance(theirs, list):
+        if _SIMPLE.issuperset(map(type, mine)) and _SIMPLE.issuperset(map(type, theirs)):
+            return mine == theirs
+        return len(mine) == len(theirs) and all(map(_same, mine, theirs))
+    return bool(mine == theirs)
+
+
+_SIMPLE = frozenset({float, int, str, bool})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.commands import CONFIG, config
 from tidegate.errors import SettingError
+from tidegate.index.shapes import looked_up_with
 from tidegate.pipeline.config import (
     CallbackOutput,
     ConsoleOutput,
@@ -19,16 +20,19 @@ from tidegate.pipeline.config import (
     KafkaOutput,
     LogInput,
     ParquetOutput,
+    Shapes,
     SqlOutput,
     load,
 )
+from tidegate.shapes.group import DEFAULT_HOW, How
+from tidegate.shapes.named import own
 
 SOURCE, SUBSCRIPTIONS, SINK, RUN = (f"[{part}" for part in CONFIG.split("\n[")[1:])
 
 
 def changed(**parts: str) -> str:
     """The file with one section replaced."""
-    usual = {"source": SOURCE, "subscriptions": SUBSCRIPTIONS, "sinks": SINK, "run": RUN, "spark": ""}
+    usual = {"source": SOURCE, "subscriptions": SUBSCRIPTIONS, "sinks": SINK, "run": RUN, "spark": "", "shapes": ""}
     return "\n".join((usual | parts).values())
 
 
@@ -99,6 +103,24 @@ def test_the_other_sections(tmp_path):
     assert (found.run.interval, found.run.lateness, found.run.metrics) == (0.5, 0.0, ("0.0.0.0", 9464))
     assert (found.spark.master, found.spark.memory, found.spark.packages) == ("local[1]", "2g", ("a:b:1",))
     assert found.spark.settings == {"spark.ui.enabled": "true", "spark.task.maxFailures": "8"}
+
+
+def test_shapes_are_known_while_they_are_used(tmp_path):
+    usual = load(config(tmp_path)).shapes
+    assert How(usual.transform, usual.structure, usual.features) == DEFAULT_HOW
+    (tmp_path / "mine.csv").write_text("my-shape, 0, 5, 1\n")
+    text = '[shapes]\nfile = "mine.csv"\ntransform = "paa"\nstructure = "rstar"\nfeatures = 64'
+    found = load(config(tmp_path, changed(shapes=text))).shapes
+    assert found == Shapes(str(tmp_path / "mine.csv"), "paa", "rstar", 64)
+    with found.used():
+        assert [shape.points for shape in own()] == [(0, 5, 1)]
+        assert looked_up_with() == How("paa", "rstar", 64)
+    assert own() == []
+    assert looked_up_with() == DEFAULT_HOW
+    (tmp_path / "mine.csv").write_text("my-shape, 0, 5, x\n")
+    with pytest.raises(SettingError, match=r"numbers after the name; got 'x'; at .*mine.csv, line 1"), found.used():
+        pytest.fail("it was used")
+    assert looked_up_with() == DEFAULT_HOW
 
 
 @pytest.mark.parametrize(
@@ -213,7 +235,23 @@ WRONG = [
         changed(spark="[spark.setings]\na = 1"),
         "a key of master, memory, packages, settings; got 'setings' (did you mean settings?); at spark.setings",
     ),
-    (changed(spark="[sparks]"), "one of run, sinks, source, spark, subscriptions; got 'sparks' (did you mean spark?)"),
+    (
+        changed(spark="[sparks]"),
+        "one of run, shapes, sinks, source, spark, subscriptions; got 'sparks' (did you mean spark?)",
+    ),
+    (
+        changed(shapes='[shapes]\ntransform = "pca"'),
+        "one of fft, haar, paa as transform; got 'pca'; at shapes.transform",
+    ),
+    (changed(shapes='[shapes]\ntransform = ["fft"]'), "text that is not empty; got ['fft']; at shapes.transform"),
+    (
+        changed(shapes='[shapes]\nstructure = "tree"'),
+        "cascade, scan, interval, rstar as structure; got 'tree'; at shapes.",
+    ),
+    (changed(shapes="[shapes]\nfeatures = 0"), "a whole number from 1; got 0; at shapes.features"),
+    (changed(shapes="[shapes]\nfeatures = 65"), "a number of features from 1 to 64; got 65; at shapes.features"),
+    (changed(shapes="[shapes]\nfile = 7"), "text that is not empty; got 7; at shapes.file"),
+    (f'shapes = "mine.toml"\n{changed()}', "a section [shapes]; got 'mine.toml'; at shapes"),
 ]
 
 

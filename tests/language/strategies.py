@@ -6,7 +6,8 @@ from datetime import UTC, date, datetime
 
 from hypothesis import strategies as st
 
-from tidegate.language import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, instant
+from tidegate.language import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, Numbers, instant
+from tidegate.language.tree import LONG
 from tidegate.language.words import ARRAY_OPERATORS, ROLES
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -58,13 +59,15 @@ simple = _simple(2) | _simple(3)
 geometries = simple | st.builds(Geometry, st.just("GeometryCollection"), _lists(simple))
 boxes = st.builds(Box, st.tuples(*[_floats] * 4) | st.tuples(*[_floats] * 6))
 
+series = st.builds(Numbers, st.lists(numbers, min_size=LONG, max_size=LONG + 8))
+
 leaves = literals | attributes | instants | intervals | geometries | boxes
 
 functions = st.sampled_from(["topk", "together", "past", "shape", "isA", "F", "ünï", "a.b:c", "pointy", "_"])
 
 
 def _grown(inner):
-    arrays = st.builds(Array, st.lists(inner, max_size=3).map(tuple))
+    arrays = st.builds(Array, st.lists(inner, max_size=3).map(tuple)) | series
     any_node = inner | arrays
 
     def standard(op: str):

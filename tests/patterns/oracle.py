@@ -18,6 +18,8 @@ from tidegate.language.tree import Attribute, Call, Literal
 from tidegate.model import Publication, Subscription, moment
 
 PATTERNS = ("topk", "together", "absent")
+#: Shapes in streams are compared; this is the same seen from the other side.
+MIRRORED = {"<=": "<=", "<": "<", ">=": "<=", ">": "<"}
 #: Combinations of one subscription and publication that are told at most.
 COMBINATIONS = 1000
 
@@ -49,7 +51,7 @@ class World:
         if pattern is None:
             self.plain[subscription.id] = subscription, conditions
             return
-        made = {"topk": TopK, "together": Together, "absent": Absent}[pattern.op]
+        made = {"topk": TopK, "together": Together, "absent": Absent, "shape": Shape}[pattern.op]
         self.patterns[subscription.id] = follower = made(self, subscription, conditions, pattern.args)
         if self.clock is not None:
             follower.begin(self.clock)
@@ -103,9 +105,15 @@ class World:
 
 
 def split(node) -> tuple[list, Call | None]:
-    """The conditions beside the pattern, which decide what it sees, and the pattern if there is one."""
+    """The conditions beside the pattern, which decide what it sees, and the pattern if there is one.
+
+    A shape in a stream is given as its own arguments, its tolerance and whether that is out of reach.
+    """
     if isinstance(node, Call) and node.op in PATTERNS:
         return [], node
+    if isinstance(node, Call) and node.op in MIRRORED and any(is_stream(arg) for arg in node.args):
+        inner, bound = node.args if is_stream(node.args[0]) else node.args[::-1]
+        return [], Call("shape", (*inner.args[:2], *inner.args[3:], bound, Literal(MIRRORED[node.op] == "<")))
     if not (isinstance(node, Call) and node.op == "and"):
         return [node], None
     conditions, pattern = [], None
@@ -114,6 +122,10 @@ def split(node) -> tuple[list, Call | None]:
         conditions += beside
         pattern = found or pattern
     return conditions, pattern
+
+
+def is_stream(node) -> bool:
+    return isinstance(node, Call) and node.op == "shape" and node.args[2:3] == (Literal("stream"),)
 
 
 def is_active(subscription: Subscription, publication: Publication) -> bool:
@@ -382,3 +394,80 @@ class Absent(Pattern):
             since.add(heard.source)
         self.moment = max(self.moment, upto)
         return ended[::-1]
+
+
+# --- shape --------------------------------------------------------------------------------------------------------
+
+
+class Best(NamedTuple):
+    """The nearest window of an excursion that is not over."""
+
+    distance: float
+    id: str
+
+
+class Shape(Pattern):
+    """Of each source, windows of so many readings that look like the series; told when they cease to."""
+
+    def read(self, attribute, series, *rest) -> None:
+        *count, bound, strict = (literal.value for literal in rest)
+        written = [float(item.value) for item in series.items]
+        if count:
+            written = rendered(written, count[0])
+        self.series, self.attribute = normal(written), attribute.name
+        self.bound, self.strict = float(bound), strict
+        self.readings: dict[str, list[float]] = {}
+        self.excursions: dict[str, Best] = {}
+
+    def expire(self, upto) -> list[Told]:
+        return []
+
+    def step(self, publication) -> list[Told]:
+        value = plain(publication.value(self.attribute))
+        if not isinstance(value, float) or not math.isfinite(value):
+            return []
+        source = publication.source
+        readings = self.readings.setdefault(source, [])
+        readings.append(value)
+        if len(readings) < len(self.series):
+            return []
+        window = normal(readings[-len(self.series) :])
+        far = math.inf if window is None else euclidean(window, self.series)
+        if far < self.bound or (far == self.bound and not self.strict):
+            best = self.excursions.get(source)
+            if best is None or far < best.distance:
+                self.excursions[source] = Best(far, publication.id)
+            return []
+        best = self.excursions.pop(source, None)
+        return [] if best is None else [self.told(microseconds(publication.time), (best.id,), None, best.distance)]
+
+
+def normal(series: list[float]) -> list[float] | None:
+    """Mean 0 and standard deviation 1, every sum from the first to the last; None of what is constant."""
+    if all(x == series[0] for x in series):
+        return None
+    _, exponent = math.frexp(max(abs(x) for x in series))
+    scaled = [math.ldexp(x, -exponent) for x in series]
+    total = 0.0
+    for x in scaled:
+        total += x
+    centred = [x - total / len(series) for x in scaled]
+    left = 0.0
+    for x in centred:
+        left += x
+    centred = [x - left / len(series) for x in centred]
+    square = 0.0
+    for x in centred:
+        square += x * x
+    deviation = math.sqrt(square / len(series))
+    return [x / deviation for x in centred]
+
+
+def rendered(points: list[float], count: int) -> list[float]:
+    """Straight lines between points at equal distances, as so many numbers."""
+    found = []
+    for j in range(count):
+        at = j * (len(points) - 1) / (count - 1)
+        left = min(int(at), len(points) - 2)
+        found.append((points[left + 1] - points[left]) * (at - left) + points[left])
+    return found

@@ -107,20 +107,38 @@ def absent(draw) -> str:
     return f"absent('{draw(durations)}', {draw(filters)}{draw(st.sampled_from(['', ', source']))})"
 
 
+_shapes = st.lists(st.sampled_from([0, 1, 2, 3, -1, 0.5]), min_size=3, max_size=5).filter(lambda s: len(set(s)) > 1)
+
+
+@st.composite
+def shape(draw) -> str:
+    """Short, so that a few readings are enough; now and then so wide that every window is near."""
+    series = ", ".join(map(str, draw(_shapes)))
+    count = draw(st.sampled_from(["", "", "", ", 6"]))
+    call = f"shape({draw(st.sampled_from('nnnm'))}, ({series}), 'stream'{count})"
+    bound = draw(st.sampled_from([0, 0.5, 1, 1.5, 2, 2.5, 3, 9]))
+    return draw(
+        st.sampled_from([f"{call} <= {bound}", f"{call} <= {bound}", f"{call} < {bound}", f"{bound} >= {call}"])
+    )
+
+
 @st.composite
 def patterns(draw) -> str:
     """A pattern, perhaps with conditions before or after it."""
-    guard, pattern = draw(_guards), draw(topk() | topk() | together() | absent())
+    guard, pattern = draw(_guards), draw(topk() | topk() | together() | absent() | shape())
     return f"{guard}{pattern}{draw(st.sampled_from(['', '', ' AND m < 3']))}"
 
 
 @st.composite
-def subscriptions(draw, least: int = 1, most: int = 6, plain: bool = True, active: bool = True) -> list[Subscription]:
-    """Ids say nothing of the order in which they come."""
+def subscriptions(
+    draw, least: int = 1, most: int = 6, plain: bool = True, active: bool = True, only: st.SearchStrategy | None = None
+) -> list[Subscription]:
+    """Ids say nothing of the order in which they come. ``only`` draws their conditions, if all are to be of a kind."""
     names = draw(st.permutations(["s1", "S2", "a3", "é4", "b5", "z6", "c7", "t8"]))
     found = []
     for name in names[: draw(st.integers(least, most))]:
-        where = draw(patterns() | patterns() | patterns() | filters if plain else patterns())
+        usual = patterns() | patterns() | patterns() | filters if plain else patterns()
+        where = draw(usual if only is None else only)
         first = draw(st.none() | st.none() | st.integers(0, 12)) if active else None
         length = draw(st.none() | st.none() | st.integers(1, 15)) if active else None
         last = None if length is None else (first or 0) + length
@@ -140,10 +158,13 @@ class Action(NamedTuple):
 
 
 @st.composite
-def scripts(draw, disorder: int = 4, mixed: bool = False, plain: bool = True) -> list[Action]:
+def scripts(
+    draw, disorder: int = 4, mixed: bool = False, plain: bool = True,
+    stream: st.SearchStrategy | None = None, only: st.SearchStrategy | None = None,
+) -> list[Action]:  # fmt: skip
     """What happens to an engine, one thing after the other; every script ends long after its last publication."""
-    stream = draw(streams(disorder=disorder, mixed=mixed))
-    coming = draw(subscriptions(least=2, most=8, plain=plain))
+    stream = draw(streams(disorder=disorder, mixed=mixed) if stream is None else stream)
+    coming = draw(subscriptions(least=2, most=8, plain=plain, only=only))
     script, alive = [], []
     newest = START
     first = draw(st.integers(1, len(coming)))

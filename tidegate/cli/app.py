@@ -23,6 +23,7 @@ from tidegate.cli.list import list_
 from tidegate.cli.match import match
 from tidegate.cli.publish import publish
 from tidegate.cli.run import run
+from tidegate.cli.shapes import shapes
 from tidegate.cli.status import status
 from tidegate.cli.subscribe import subscribe
 from tidegate.cli.unsubscribe import unsubscribe
@@ -93,6 +94,7 @@ def tidegate(
 for command in (check, match, explain, functions, demo, run, publish, subscribe, unsubscribe, status, warmup):
     app.command()(command)
 app.command("list")(list_)
+app.add_typer(shapes)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tidegate.cli.own_shapes import OwnShapes
 from tidegate.cli.subscriptions import subscriptions
 from tidegate.covering import covers
 from tidegate.engine import Engine, compiled
@@ -23,6 +24,7 @@ NOTHING = Filter(())
 
 def check(
     file: Annotated[Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, .cql2 or .txt.")],
+    shapes: OwnShapes = None,
 ) -> None:
     """Check a file of subscriptions and show every mistake in it.
 

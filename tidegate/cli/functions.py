@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tidegate.patterns import FAMILIES
-from tidegate.predicates import FUNCTIONS
+from tidegate.predicates import FUNCTIONS, MEASURES
 
 __all__ = ["functions"]
 
@@ -17,7 +17,7 @@ def functions() -> None:
     Example:
       tidegate functions
     """
-    listed = [(known.family, known.op, known.example) for known in FUNCTIONS.values()]
+    listed = [(known.family, known.op, known.example) for known in (*FUNCTIONS.values(), *MEASURES.values())]
     listed += [("pattern", name, family.example) for name, family in FAMILIES.items()]
     widths = [max(len(row[part]) for row in listed) for part in (0, 1)]
     for family, op, example in sorted(listed, key=lambda row: row[0]):

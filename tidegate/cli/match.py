@@ -13,6 +13,7 @@ import orjson
 import pyarrow as pa
 import typer
 
+from tidegate.cli.own_shapes import OwnShapes
 from tidegate.cli.progress import progress
 from tidegate.cli.publications import Batch, batches
 from tidegate.cli.subscriptions import load
@@ -32,6 +33,7 @@ def match(
     grouped: Annotated[
         bool, typer.Option("--grouped", help="One line per publication, with subscription ids.")
     ] = False,
+    shapes: OwnShapes = None,
 ) -> None:
     """Match publications with subscriptions and write notifications as JSON Lines.
 

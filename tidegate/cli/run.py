@@ -61,7 +61,7 @@ def run(
     if available_now and not settings.source.ends:
         raise SettingError("a source that has an end, for --available-now", "a generator", f"source of {config}")
     settings.find_functions()
-    with settings.subscriptions.open() as registry:
+    with settings.shapes.used(), settings.subscriptions.open() as registry:
         _subscribed(settings, registry)
         source = settings.source.open()
         with spark_session(lambda: settings.spark.session(kafka=settings.needs_kafka)) as spark:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
 import orjson
 import typer
 
-from tidegate.cli.registries import Named, registry
+from tidegate.cli.own_shapes import OwnShapes
+from tidegate.cli.registries import Named, config, registry
 from tidegate.cli.subscriptions import read, subscription
 from tidegate.errors import SettingError, SubscriptionError, TidegateError, shown
 from tidegate.model import Subscription
@@ -24,10 +26,13 @@ def subscribe(
     where: Annotated[str | None, typer.Option(help="its expression in CQL2, or in CQL2-JSON,")] = None,
     active_from: Annotated[str | None, typer.Option(help="and from when it is active (ISO 8601),")] = None,
     active_until: Annotated[str | None, typer.Option(help="and until when.")] = None,
+    shapes: OwnShapes = None,
 ) -> None:
     """Add subscriptions to a registry: all of a file, or one. Either all are taken or none.
 
     They hold for every publication that appears after this command has returned, also in pipelines that are running.
+    Shapes of your own that they name are those of --shapes and, of a CONFIG file, those of its section [shapes];
+    pipelines must know them too.
 
     \b
     Example:
@@ -41,7 +46,8 @@ def subscribe(
     if file is None and not given:
         raise SettingError("a file, or --id, --subscriber and --where", "neither")
     found = read(file) if file is not None else [_one(given)]
-    with registry(place, create=True) as target:
+    pipeline = config(place)
+    with pipeline.shapes.used() if pipeline else nullcontext(), registry(place, create=True) as target:
         version = target.subscribe(*found)
         typer.echo(f"{_counted(len(found))} added; version {version:,}, {_counted(len(target))} in all")
 

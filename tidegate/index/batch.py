@@ -19,8 +19,10 @@ from tidegate.fault import Fault
 from tidegate.index.checks import REQUIRED, broken_rules
 from tidegate.index.columns import converted, typed
 from tidegate.kernels.gather import text_hashes
+from tidegate.kernels.shape import shaped
 from tidegate.model import PHASES, Publication, micros
-from tidegate.predicates.column import Column, Many, Points, Row, Table
+from tidegate.predicates.column import Column, Many, Points, Row, Table, column
+from tidegate.shapes.normal import LONGEST, SHORTEST
 
 __all__ = ["ArrowBatch", "Batch", "ObjectBatch", "sift", "text_buffers"]
 
@@ -44,12 +46,27 @@ class Batch:
 
     def __init__(self) -> None:
         self._points: dict[Column, Points | None] = {}
+        self._shapeless: dict[str, int] = {}
 
     def points(self, column: Column) -> Points | None:
         """The column's points for all publications, read once; None where all are missing."""
         if column not in self._points:
             self._points[column] = self._read(column)
         return self._points[column]
+
+    def series(self, attribute: str) -> Many | None:
+        """The numbers of all publications' series; None where there are none. What has no shape is counted."""
+        found = self.points(column("series", attribute))
+        if attribute not in self._shapeless:
+            there = self.points(column("presence", attribute))
+            shapes = 0 if found is None else shaped(found.offsets, found.points, SHORTEST, LONGEST)
+            self._shapeless[attribute] = (0 if there is None else int(there.sum())) - shapes
+        return found
+
+    @property
+    def shapeless(self) -> int:
+        """How many values that shapes were asked of have none."""
+        return sum(self._shapeless.values())
 
     def _read(self, column: Column) -> Points | None:
         raise TypeError("a batch of nothing")

@@ -1,12 +1,13 @@
 """The catalogue: who the owners in an index are. Number → subscription, and id → number.
 
-Those that came with a snapshot stay in its memory-mapped Arrow table; those added since are in lists.
+Those that came with a snapshot stay in its memory-mapped Arrow table; those added since are in lists, their expressions
+in a spool where they are long.
 """
 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -14,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.errors import SubscriptionError, UnknownSubscription, shown
+from tidegate.index.spool import Spool
 from tidegate.language import from_json, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Subscription
@@ -32,6 +34,13 @@ SCHEMA = pa.schema(
 )
 
 _NO_TEXTS = pa.array([], pa.large_string())
+#: Bytes from which an expression goes to the spool.
+_LONG = 4096
+
+
+class _Spooled(NamedTuple):
+    begin: int
+    size: int
 
 
 class Catalogue:
@@ -39,7 +48,8 @@ class Catalogue:
 
     def __init__(self, table: pa.Table | None = None) -> None:
         self._table = SCHEMA.empty_table() if table is None else table
-        self._added: list[tuple[str, str, str | bytes, Any, Any]] = []
+        self._added: list[tuple[str, str, str | bytes | _Spooled, Any, Any]] = []
+        self._spool = Spool()
         self._numbers: dict[str, int] | None = None
         self._removed = 0
         self._texts: dict[str, list[pa.Array]] = {}
@@ -65,9 +75,13 @@ class Catalogue:
 
     def add(self, subscription: Subscription) -> int:
         """Number a subscription whose id is free."""
-        number, stored = self.numbers_given, _stored(subscription.where)
+        number = self.numbers_given
+        stored: str | bytes | _Spooled = _stored(subscription.where)
         if self.numbers.setdefault(subscription.id, number) != number:
             raise SubscriptionError("an id that is not in use", shown(subscription.id))
+        if len(stored) >= _LONG:
+            data = stored.encode() if isinstance(stored, str) else stored
+            stored = _Spooled(self._spool.append(data), len(data))
         self._added.append(
             (subscription.id, subscription.subscriber, stored, subscription.active_from, subscription.active_until)
         )
@@ -90,8 +104,12 @@ class Catalogue:
     def subscription(self, number: int) -> Subscription:
         """The subscription of a number, as it was given."""
         id, subscriber, where, active_from, active_until = self._row(number)
-        where = where if isinstance(where, str) else where.decode()
-        return Subscription(id, subscriber, restored(where), active_from, active_until)
+        return Subscription(id, subscriber, restored(self._text(where)), active_from, active_until)
+
+    def _text(self, where: str | bytes | _Spooled) -> str:
+        if isinstance(where, _Spooled):
+            where = self._spool.read(*where)
+        return where if isinstance(where, str) else where.decode()
 
     def _row(self, number: int) -> tuple[Any, ...]:
         base = int(self._table.num_rows)
@@ -134,7 +152,7 @@ class Catalogue:
         base = self._table.num_rows
         added = [self._added[n - base] for n in numbers[numbers >= base]]
         columns = [
-            pa.array([row[i].decode() if isinstance(row[i], bytes) else row[i] for row in added], field.type)
+            pa.array([self._text(row[i]) if field.name == "where" else row[i] for row in added], field.type)
             for i, field in enumerate(SCHEMA)
         ]
         kept = self._table.take(pa.array(numbers[numbers < base]))

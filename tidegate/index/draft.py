@@ -15,11 +15,13 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.errors import LimitError
+from tidegate.index.likeness import Drafted
 from tidegate.language import to_json
 from tidegate.predicates.column import Column
 from tidegate.predicates.filter import Filter
 from tidegate.predicates.predicate import Clause, Predicate, Within
 from tidegate.predicates.ranges import TOP, Ranges, intersect
+from tidegate.predicates.shape import Shape
 
 __all__ = ["Draft", "stored"]
 
@@ -48,7 +50,9 @@ class Draft:
         self.owner = array("i")
         self.open_start = array("q", [0])
         self.open_predicate = array("i")
+        """What the ranges leave open: predicates by number, and likenesses by a code below 0."""
         self.predicates: dict[bytes, int] = {}
+        self.likenesses = Drafted()
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -88,7 +92,9 @@ class Draft:
                     settled = False
                 else:
                     hull[column] = intersect(hull[column], ranges)
-            if not settled:
+            if isinstance(predicate, Shape):
+                opened.append(self.likenesses.code(predicate))
+            elif not settled:
                 opened.append(self.predicates.setdefault(stored(predicate), len(self.predicates)))
         return hull.items(), opened
 

@@ -19,10 +19,11 @@ from tidegate.index.axes import Axes
 from tidegate.index.batch import Batch, text_buffers
 from tidegate.index.clauses import Clauses, picked
 from tidegate.index.draft import Draft
+from tidegate.index.shapes import Near, Shapes
 from tidegate.kernels.bits import LINE, LINE_BITS
 from tidegate.kernels.encode import encode, encode_lists, text_ranks
 from tidegate.kernels.fill import block_entries, fill
-from tidegate.kernels.gather import open_hits, owners_of_hits, rows_of_runs
+from tidegate.kernels.gather import open_hits, owners_of_hits, ranges_hold, rows_of_runs
 from tidegate.kernels.order import order
 from tidegate.kernels.select import admit_blocks, select
 from tidegate.language import from_json
@@ -35,6 +36,9 @@ from tidegate.predicates.predicate import Predicate
 __all__ = ["AXES_ARRAYS", "TABLE_ARRAYS", "Segment"]
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int32]]
+#: Runs (publication, first hit, end of its hits), and the hits.
+Hits = tuple[NDArray[np.int64], NDArray[np.int32]]
+_Encoded = tuple[Any, Any, Any, tuple[Any, Any, Any, Any]]
 
 #: The arrays of a segment and of its axes that are saved as they are.
 TABLE_ARRAYS = ("entry_start", "entry_column", "entry_offset", "table", "summary", "alive", "doubtful")
@@ -103,12 +107,15 @@ class Segment:
     doubtful: NDArray[np.uint64]
     repeats: bool
     """Whether some owner has several clauses."""
+    shapes: Shapes | None
+    """How clauses that ask for a likeness are found; their bits are not among those alive."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         tables = sum(getattr(self, name).nbytes for name in TABLE_ARRAYS)
-        return int(self.clauses.nbytes + tables + sum(getattr(self.axes, name).nbytes for name in AXES_ARRAYS))
+        shapes = self.shapes.nbytes if self.shapes is not None else 0
+        return int(self.clauses.nbytes + tables + shapes + sum(getattr(self.axes, n).nbytes for n in AXES_ARRAYS))
 
     # --- building ---------------------------------------------------------------------------------------------------
 
@@ -146,6 +153,8 @@ class Segment:
             axes.row_start, axes.row_of_code, codes, axes.bucketed, axes.rows,
             entry_start, entry_column, entry_offset, table, summary,
         )  # fmt: skip
+        shapes = Shapes(clauses) if len(clauses.likenesses) else None
+        found_by_tables = np.arange(len(clauses)) if shapes is None else np.flatnonzero(shapes.driver < 0)
         return Segment(
             clauses=clauses,
             axes=axes,
@@ -154,9 +163,10 @@ class Segment:
             entry_offset=entry_offset,
             table=table,
             summary=summary,
-            alive=_bits(np.arange(len(clauses)), blocks),
+            alive=_bits(found_by_tables, blocks),
             doubtful=_bits(_several(clauses.start, clauses.column, axes.bucketed), blocks),
             repeats=len(np.unique(clauses.owner)) < len(clauses.owner),
+            shapes=shapes,
         )
 
     # --- matching ---------------------------------------------------------------------------------------------------
@@ -170,12 +180,16 @@ class Segment:
         begin, size = 0, _FIRST_BATCH
         while begin < batch.length:
             end = min(begin + size, batch.length)
-            runs, hits = self._select(batch, begin, end, plain, found.rest if plain else _NOWHERE)
+            encoded = self._encoded(batch, begin, end)
+            runs, hits = self._select(encoded, plain, found.rest if plain else _NOWHERE)
             if plain:
                 rows, owners = rows_of_runs(end - begin, runs, hits)
             else:
+                near = self.shapes.near(batch, begin, end) if self.shapes is not None else None
+                runs, hits, more = self._driven(encoded, near, runs, hits) if near is not None else (runs, hits, [])
                 if clauses.any_open:
-                    self._settle(batch, begin, runs, hits)
+                    self._settle(batch, begin, runs, hits, near)
+                runs, hits = _followed(runs, hits, *more) if more else (runs, hits)
                 stamps = np.zeros(len(dead), np.int32) if self.repeats else _NOWHERE
                 rows, owners = owners_of_hits(end - begin, runs, hits, clauses.owner_start, clauses.owner, dead, stamps)
             start[begin + 1 : end + 1] = found.length + rows[1:]
@@ -188,15 +202,12 @@ class Segment:
             begin = end
         return start, found.array
 
-    def _select(
-        self, batch: Batch, begin: int, end: int, as_owners: bool, target: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """The clauses whose ranges hold for publications begin … end, or their owners, as the kernel's runs, hits.
+    def _select(self, encoded: _Encoded, as_owners: bool, target: NDArray[np.int32]) -> Hits:
+        """The clauses whose ranges hold for the publications, or their owners, as the kernel's runs, hits.
 
         The hits are written to ``target`` where it is large enough.
         """
-        value, code, row, lists = self._encoded(batch, begin, end)
-        list_start, list_code, list_row, list_value = lists
+        value, code, row, (list_start, list_code, list_row, list_value) = encoded
         axes, clauses = self.axes, self.clauses
         blocks = len(self.entry_start) - 1
         top = axes.row_start[:-1] + np.arange(len(clauses.columns))
@@ -204,11 +215,11 @@ class Segment:
         tile = _tile(self.table.nbytes // max(blocks, 1))
         edges = clauses.owner_start[np.minimum(np.arange(0, blocks + tile, tile) * LINE_BITS, len(clauses))]
         room = max(int(np.diff(edges).max(initial=0)), tile * LINE_BITS)
-        parts: list[tuple[NDArray[np.int64], NDArray[np.int32]]] = []
+        parts: list[Hits] = []
         next_tile = next_publication = written = 0
         while next_tile < blocks:
             hits = target if not parts and len(target) >= 2 * room else np.empty(max(_HITS, 2 * room), np.int32)
-            runs = np.empty((4 * (end - begin) + 1024, 3), np.int64)
+            runs = np.empty((4 * len(value) + 1024, 3), np.int64)
             next_tile, next_publication, n, noted = select(
                 admitted, row, code, value, list_start, list_row, list_value,
                 self.entry_start, self.entry_column, self.entry_offset, self.table, axes.bucketed,
@@ -223,7 +234,24 @@ class Segment:
         all_runs = np.concatenate([runs for runs, _ in parts]) if parts else np.empty((0, 3), np.int64)
         return all_runs, np.concatenate([hits for _, hits in parts]) if parts else np.empty(0, np.int32)
 
-    def _encoded(self, batch: Batch, begin: int, end: int) -> tuple[Any, Any, Any, Any]:
+    def _driven(
+        self, encoded: _Encoded, near: Near, runs: NDArray[np.int64], hits: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], Hits]:
+        """The hits with those that shapes drive: first those that leave something open, and apart the others."""
+        assert self.shapes is not None
+        publication, clause = self.shapes.driven(near)
+        value, code, _, (list_start, _, _, list_value) = encoded
+        clauses = self.clauses
+        held = ranges_hold(
+            publication, clause, value, code, list_start, list_value,
+            clauses.start, clauses.column, clauses.low, clauses.high,
+        )  # fmt: skip
+        several = clauses.open_start[clause + 1] - clauses.open_start[clause] > 1
+        with_more = _runs(publication[held & several]), clause[held & several]
+        settled = _runs(publication[held & ~several]), clause[held & ~several]
+        return *_followed(runs, hits, *with_more), settled
+
+    def _encoded(self, batch: Batch, begin: int, end: int) -> _Encoded:
         """The batch on this segment's axes: points, codes, rows, and the same for lists of points."""
         size, axes = end - begin, self.axes
         value = np.empty((size, len(self.clauses.columns)))
@@ -262,7 +290,9 @@ class Segment:
         ranks: NDArray[np.float64] = text_ranks(offsets, letters, valid, texts.offsets, texts.letters)
         return ranks
 
-    def _settle(self, batch: Batch, begin: int, runs: NDArray[np.int64], hits: NDArray[np.int32]) -> None:
+    def _settle(
+        self, batch: Batch, begin: int, runs: NDArray[np.int64], hits: NDArray[np.int32], near: Near | None
+    ) -> None:
         """Refute, by writing −1, the hits whose remaining predicates do not hold."""
         clauses = self.clauses
         publication, position = open_hits(runs, hits, clauses.open_start)
@@ -270,18 +300,44 @@ class Segment:
         sizes = np.diff(begins)
         which, hit = clauses.open_predicate[opens], np.repeat(position, sizes)
         rows = np.repeat(publication, sizes) + begin
-        if not len(which):
-            return
+        if near is not None:
+            alike = which < 0
+            refuted = hit[alike][~near.holds(rows[alike] - begin, which[alike])]
+            which, hit, rows = which[~alike], hit[~alike], rows[~alike]
+        if len(which):
+            held = self._held(batch, which, rows)
+            hits[hit[~held]] = -1
+        if near is not None:
+            hits[refuted] = -1
+
+    def _held(self, batch: Batch, which: NDArray[np.int32], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether predicates hold for publications, each pair asked once, those of one kind together."""
         pairs = np.stack([which.astype(np.int64), rows], axis=1)
         distinct, same = np.unique(pairs, axis=0, return_inverse=True)
         held = np.empty(len(distinct), np.bool_)
         kinds: dict[type[Predicate], list[int]] = {}
-        predicates = [_predicate(clauses.predicates[w]) for w in distinct[:, 0]]
+        predicates = [_predicate(self.clauses.predicates[w]) for w in distinct[:, 0]]
         for i, predicate in enumerate(predicates):
             kinds.setdefault(type(predicate), []).append(i)
         for kind, mine in kinds.items():
             held[mine] = kind.settle([predicates[i] for i in mine], [batch.row(int(distinct[i, 1])) for i in mine])
-        hits[hit[~held[same.ravel()]]] = -1
+        return held[same.ravel()]
+
+
+def _runs(publication: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Hits that are in the order of their publications, as runs."""
+    edges = np.flatnonzero(np.diff(publication, prepend=-1))
+    return np.stack([publication[edges], edges, np.append(edges[1:], len(publication))[: len(edges)]], axis=1)
+
+
+def _followed(
+    runs: NDArray[np.int64], hits: NDArray[np.int32], more_runs: NDArray[np.int64], more: NDArray[np.int32]
+) -> Hits:
+    """Hits, and more of them behind."""
+    if not len(more):
+        return runs, hits
+    shifted = more_runs + np.array([0, len(hits), len(hits)])
+    return np.concatenate([runs, shifted]), np.concatenate([hits, more])
 
 
 def _tile(block_bytes: int) -> int:

@@ -23,13 +23,15 @@ from tidegate.index.axes import Axes
 from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.clauses import CLAUSE_ARRAYS, Clauses, Texts
 from tidegate.index.index import Index
+from tidegate.index.likeness import LIKENESS_ARRAYS, Likenesses
 from tidegate.index.segment import AXES_ARRAYS, TABLE_ARRAYS, Segment
+from tidegate.index.shapes import Shapes
 from tidegate.predicates.column import Column
 
 __all__ = ["FORMAT", "assembled", "load", "read", "read_arrow", "save", "write", "write_arrow"]
 
 #: Raised whenever a file of an older program could be misread.
-FORMAT = 1
+FORMAT = 2
 
 
 def save(
@@ -84,6 +86,9 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
     arrays["owner"] = new_number[clauses.owner]
     arrays |= {name: getattr(segment, name) for name in TABLE_ARRAYS}
     arrays |= {f"axes-{name}": getattr(segment.axes, name) for name in AXES_ARRAYS}
+    arrays |= {f"likeness-{name}": getattr(clauses.likenesses, name) for name in LIKENESS_ARRAYS}
+    if segment.shapes is not None:
+        arrays |= segment.shapes.arrays
     for c, texts in clauses.texts.items():
         arrays |= {f"text-{c}-offsets": texts.offsets, f"text-{c}-letters": texts.letters}
     for name, array in arrays.items():
@@ -98,6 +103,8 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
         "repeats": segment.repeats,
         "texts": sorted(clauses.texts),
         "columns": [column.plain() for column in clauses.columns],
+        "attributes": clauses.likenesses.attributes,
+        "shapes": None if segment.shapes is None else segment.shapes.how.plain(),
         "bytes": {name: int(array.nbytes) for name, array in arrays.items()},
     }
     (directory / "index.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
@@ -149,11 +156,15 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
             columns=tuple(Column.restored(*plain) for plain in facts["columns"]),
             texts={c: Texts(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},
             predicates=predicates.to_pylist(),
+            likenesses=Likenesses(
+                tuple(facts["attributes"]), **{name: arrays[f"likeness-{name}"] for name in LIKENESS_ARRAYS}
+            ),
             **{name: arrays[name] for name in CLAUSE_ARRAYS},
         )
         axes = Axes(**{name: arrays[f"axes-{name}"] for name in AXES_ARRAYS})
         tables = {name: arrays[name] for name in TABLE_ARRAYS}
-        segment = Segment(clauses=clauses, axes=axes, repeats=facts["repeats"], **tables)
+        shapes = Shapes.saved(clauses, facts["shapes"], arrays) if facts["shapes"] is not None else None
+        segment = Segment(clauses=clauses, axes=axes, repeats=facts["repeats"], shapes=shapes, **tables)
         if subscriptions.schema != SCHEMA or subscriptions.num_rows != facts["subscriptions"]:
             raise SnapshotError(f"{facts['subscriptions']} subscriptions", f"{subscriptions.num_rows}", str(source))
     except (OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tidegate.kernels.encode import mixed
 
-__all__ = ["join_rows", "notification_ids", "open_hits", "owners_of_hits", "rows_of_runs", "text_hashes"]
+__all__ = ["join_rows", "notification_ids", "open_hits", "owners_of_hits", "ranges_hold", "rows_of_runs", "text_hashes"]
 
 
 @njit(cache=True, nogil=True)
@@ -32,6 +32,38 @@ def open_hits(
                 position[n] = i
                 n += 1
     return publication, position
+
+
+@njit(cache=True, nogil=True)
+def ranges_hold(
+    publication: NDArray[np.int64],
+    clause: NDArray[np.int32],
+    value: NDArray[np.float64],
+    code: NDArray[np.int32],
+    list_start: NDArray[np.int64],
+    list_value: NDArray[np.float64],
+    start: NDArray[np.int64],
+    column: NDArray[np.uint16],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> NDArray[np.bool_]:
+    """Whether the ranges of clauses hold for publications, pair by pair; ranges of one column stand together."""
+    held = np.ones(len(publication), np.bool_)
+    for i in range(len(publication)):
+        p, k, end = publication[i], start[clause[i]], start[clause[i] + 1]
+        while k < end and held[i]:
+            c = column[k]
+            some = False
+            while k < end and column[k] == c:
+                if code[p, c] <= -2:  # a list: some number of it
+                    number = -2 - code[p, c]
+                    for j in range(list_start[number], list_start[number + 1]):
+                        some |= low[k] <= list_value[j] < high[k]
+                else:
+                    some |= low[k] <= value[p, c] < high[k]
+                k += 1
+            held[i] = some
+    return held
 
 
 @njit(cache=True, nogil=True)

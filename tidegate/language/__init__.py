@@ -11,7 +11,19 @@ from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.parse import parse
 from tidegate.language.render import to_text
 from tidegate.language.spot import located, place
-from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, Node, walk
+from tidegate.language.tree import (
+    Array,
+    Attribute,
+    Box,
+    Call,
+    Geometry,
+    Instant,
+    Interval,
+    Literal,
+    Node,
+    Numbers,
+    walk,
+)
 
 __all__ = [
     "DEFAULT_LIMITS",
@@ -25,6 +37,7 @@ __all__ = [
     "Limits",
     "Literal",
     "Node",
+    "Numbers",
     "duration",
     "from_json",
     "instant",

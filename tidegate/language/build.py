@@ -16,7 +16,20 @@ from tidegate.errors import ParseError
 from tidegate.language import geometry
 from tidegate.language.instant import instant
 from tidegate.language.spot import Misplaced
-from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, Node, Place
+from tidegate.language.tree import (
+    Array,
+    Attribute,
+    Box,
+    Call,
+    Geometry,
+    Instant,
+    Interval,
+    Literal,
+    Node,
+    Numbers,
+    Place,
+    listed,
+)
 from tidegate.language.words import ARRAY_OPERATORS, arity_fault, operator
 
 __all__ = ["Builder", "Lone", "exact"]
@@ -154,7 +167,7 @@ class Builder:
         return Array((c[1],), c[0].start_pos)
 
     def items(self, c: Children) -> Node:
-        return Array(tuple(c[1]), c[0].start_pos)
+        return listed(c[1], c[0].start_pos)
 
     def call_without(self, c: Children) -> Node:
         return self.call([c[0], c[1], []])
@@ -169,7 +182,7 @@ class Builder:
             if type(argument) is Lone:
                 as_list = op in ARRAY_OPERATORS
                 arguments[index] = Array((argument.node,), argument.at) if as_list else argument.node
-        if op == "in" and not isinstance(arguments[1], Array):
+        if op == "in" and not isinstance(arguments[1], Array | Numbers):
             raise Misplaced("a list as the second argument of in", "something else", name.start_pos)
         return Call(op, tuple(arguments), name.start_pos)
 

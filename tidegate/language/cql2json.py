@@ -1,12 +1,16 @@
 """CQL2-JSON to the expression tree and back. The way in for bulk loading, so reading is written for speed.
 
-Reading takes what ``json.loads`` gives. Nodes carry no place: the path of a mistake is looked up in the JSON only
-when there is one, by the identity of the object at fault (for nodes, see ``spot.place``). Knows no functions.
+Reading takes what ``json.loads`` gives, and an array of numpy where JSON has a list of numbers. Nodes carry no place:
+the path of a mistake is looked up in the JSON only when there is one, by the identity of the object at fault (for
+nodes, see ``spot.place``). Knows no functions.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.errors import LimitError, ParseError
 from tidegate.language import geometry
@@ -14,12 +18,24 @@ from tidegate.language.build import exact
 from tidegate.language.instant import instant
 from tidegate.language.jsonfault import Fault, got, index_of, keys, path_of
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
-from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, Node
+from tidegate.language.tree import (
+    LONG,
+    Array,
+    Attribute,
+    Box,
+    Call,
+    Geometry,
+    Instant,
+    Interval,
+    Literal,
+    Node,
+    Numbers,
+)
 from tidegate.language.words import ROLES, arity_fault, is_name, operator
 
 __all__ = ["from_json", "to_json"]
 
-#: What ``json.loads`` gives.
+#: What ``json.loads`` gives, or an array.
 Json = Any
 
 _MOST = 9_007_199_254_740_992  # whole numbers up to here are doubles, every one
@@ -75,10 +91,43 @@ class _Reader:
                 add(Literal(self.text(value, values, value)))
             elif kind is list:
                 self.descend(room, value)
-                add(Array(tuple(self.nodes(value, room - 1))))
+                is_long = len(value) >= LONG and _are_numbers(value)
+                add(self.numbers(value) if is_long else Array(tuple(self.nodes(value, room - 1))))
+            elif isinstance(value, np.ndarray):
+                self.descend(room, value)
+                add(self.array(value, values))
             else:
                 add(Literal(_number(value, values)))
         return nodes
+
+    def numbers(self, values: list[Any] | NDArray[Any]) -> Numbers:
+        """A long list that is nothing but numbers."""
+        if len(values) > self.limits.series:
+            most = f"{self.limits.series} numbers in a list (limit series)"
+            raise Fault(_beyond(most, f"{len(values)}"), values)
+        try:
+            given = np.fromiter(values, np.float64, len(values)) if isinstance(values, list) else values
+        except OverflowError:  # an integer of more than 309 digits
+            given = np.full(1, np.inf)
+        node = Numbers(given)
+        if not np.isfinite(node.values).all():
+            for index, value in enumerate(values if isinstance(values, list) else values.tolist()):
+                _number(value, values, index)
+        return node
+
+    def array(self, values: NDArray[Any], holder: list[Any]) -> Array | Numbers:
+        """What the list with the same numbers would be."""
+        kind = values.dtype
+        # Of narrower floats other numbers would be stored: as few digits as tell them from their like.
+        if type(values) is not np.ndarray or values.ndim != 1 or not (kind.kind in "iu" or kind.str[1:] == "f8"):
+            wanted = "a list, or an array of float64 or integers with 1 dimension"
+            raise Fault(ParseError(wanted, got(values)), holder, index_of(holder, values))
+        if len(values) >= LONG:
+            return self.numbers(values)
+        self.left -= len(values)
+        if self.left < 0:
+            raise Fault(_beyond(f"{self.limits.nodes} attributes, literals and calls (limit nodes)", "more"), values)
+        return Array(tuple([Literal(_number(value, values, i)) for i, value in enumerate(values.tolist())]))
 
     def call(self, value: dict[str, Any], room: int) -> Call:
         op, args = value["op"], value.get("args")
@@ -95,7 +144,7 @@ class _Reader:
         if role is not None and not role[0] <= len(args) <= role[1]:
             fault = arity_fault(op, len(args))
             raise Fault(fault or ParseError("other arguments", got(args)), value, ".args")
-        if op == "in" and type(args[1]) is not list:
+        if op == "in" and type(args[1]) is not list and type(args[1]) is not np.ndarray:
             raise Fault(ParseError("a list as the second argument of in", got(args[1])), args, "[1]")
         if room <= 0:
             self.descend(room, value)
@@ -191,8 +240,13 @@ class _Reader:
         return tuple([self.positions(part, nesting - 1, value, f"[{index}]") for index, part in enumerate(value)])
 
 
-def _number(value: Json, holder: list[Any]) -> int | float:
-    """The number, an integer only up to 2^53; what is no finite number is refused."""
+def _are_numbers(values: list[Any]) -> bool:
+    kinds = list(map(type, values))
+    return kinds.count(float) == len(kinds) or all(issubclass(k, int | float) and k is not bool for k in set(kinds))
+
+
+def _number(value: Json, holder: Any, index: int | None = None) -> int | float:
+    """The number, an integer only up to 2^53; what is no finite number is refused, at its index if that is known."""
     number: int | float
     if isinstance(value, int) and not isinstance(value, bool):
         number = exact(int(value))
@@ -203,7 +257,8 @@ def _number(value: Json, holder: list[Any]) -> int | float:
         wanted = "a number" if known else "a number, text, truth value, list or object"
         raise Fault(ParseError(wanted, got(value)), holder, index_of(holder, value))
     if not -_LARGEST <= number <= _LARGEST:
-        raise Fault(ParseError("a finite number", got(value)), holder, index_of(holder, value))
+        step = index_of(holder, value) if index is None else f"[{index}]"
+        raise Fault(ParseError("a finite number", got(value)), holder, step)
     return number
 
 
@@ -241,6 +296,8 @@ def to_json(node: Node) -> Json:
         return {"property": node.name}
     if isinstance(node, Array):
         return [to_json(item) for item in node.items]
+    if isinstance(node, Numbers):
+        return node.values.tolist()
     if isinstance(node, Instant):
         return {"date" if node.is_date else "timestamp": node.text}
     if isinstance(node, Interval):

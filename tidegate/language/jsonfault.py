@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tidegate.errors import ParseError, shown
 
 __all__ = ["Fault", "got", "index_of", "keys", "path_of"]
@@ -25,6 +27,9 @@ def got(value: object) -> str:
         return "null"
     if isinstance(value, list | dict):  # its repr may be endless
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
+    if isinstance(value, np.ndarray):
+        kind = "an array" if type(value) is np.ndarray else f"a {type(value).__name__}"
+        return f"{kind} of {value.dtype} with {value.ndim} dimension{'s' * (value.ndim != 1)}"
     if isinstance(value, int) and value.bit_length() > 256:
         return "an integer of more than 77 digits"
     return shown(value) if isinstance(value, bool | int | float | str) else type(value).__name__
@@ -39,8 +44,12 @@ def index_of(holder: list[Any], item: object) -> str:
     return next((f"[{index}]" for index, other in enumerate(holder) if other is item), "")
 
 
+#: What a mistake can be in; the many numbers and texts beside it need no path.
+_HOLDERS = frozenset({dict, list, np.ndarray})
+
+
 def path_of(root: object, target: object) -> str:
-    """Where in the JSON the very object is. Each object is looked into once, so cycles end."""
+    """Where in the JSON the very object, list or array is. Each is looked into once, so cycles end."""
     stack: list[tuple[Any, str]] = [(root, "$")]
     seen: set[int] = set()
     while stack:
@@ -51,8 +60,9 @@ def path_of(root: object, target: object) -> str:
             continue
         if type(value) is dict:
             seen.add(id(value))
-            stack.extend([(inner, f"{path}.{key}") for key, inner in value.items()][::-1])
+            stack.extend([(inner, f"{path}.{key}") for key, inner in value.items() if type(inner) in _HOLDERS][::-1])
         elif type(value) is list:
             seen.add(id(value))
-            stack.extend([(inner, f"{path}[{index}]") for index, inner in enumerate(value)][::-1])
+            found = [(inner, f"{path}[{index}]") for index, inner in enumerate(value) if type(inner) in _HOLDERS]
+            stack.extend(found[::-1])
     return "$"

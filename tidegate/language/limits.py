@@ -18,6 +18,8 @@ class Limits:
     """Nesting of calls, arrays and parentheses."""
     nodes: int = 16_384
     """Attributes, literals and calls in one expression; in CQL2-JSON also the points of geometries."""
+    series: int = 65_536
+    """Numbers of one list of 32 numbers or more, which counts as one node."""
     tokens: int = 4_096
     """Words, numbers and signs of CQL2-text. What keeps any text under 100 ms: a token costs about 10 µs."""
     clauses: int = 1_024

@@ -20,7 +20,7 @@ from tidegate.language.build import Builder
 from tidegate.language.complaint import END, complaint
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.spot import Misplaced, located
-from tidegate.language.tree import Array, Call, Node, Place
+from tidegate.language.tree import Array, Call, Node, Numbers, Place
 
 __all__ = ["parse"]
 
@@ -143,6 +143,8 @@ def _measure(root: Node, limits: Limits, text: str) -> None:
         for node in level:
             inner = _children(node)
             if inner is not None:
+                if type(node) is Numbers and len(node.values) > limits.series:
+                    raise _beyond("series", limits.series, f"{len(node.values)}", node.at, text)
                 if depth == limits.depth:
                     raise _beyond("depth", limits.depth, "deeper nesting", node.at, text)
                 below.extend(inner)
@@ -157,13 +159,14 @@ def _children(node: Node) -> tuple[Node, ...] | None:
         return node.args
     if type(node) is Array:
         return node.items
-    return None
+    return () if type(node) is Numbers else None
 
 
 _UNITS = {
     "tokens": "words, numbers and signs",
     "depth": "levels of nesting",
     "nodes": "attributes, literals and calls",
+    "series": "numbers in a list",
 }
 
 

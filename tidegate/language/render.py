@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, Node
+from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, Node, Numbers
 from tidegate.language.words import ARRAY_OPERATORS, COMPARISONS, ROLES, SPATIAL, TEMPORAL, is_name
 
 __all__ = ["to_text"]
@@ -96,6 +96,11 @@ def _array(node: Array) -> tuple[str, int]:
     return f"[{items}]" if len(node.items) == 1 else f"({items})", _ATOM
 
 
+def _numbers(node: Numbers) -> tuple[str, int]:
+    items = ", ".join(map(_number, node.values.tolist()))
+    return f"[{items}]" if len(node.values) == 1 else f"({items})", _ATOM
+
+
 def _call(node: Call) -> tuple[str, int]:
     op, args = node.op, node.args
     if op in _INFIX:
@@ -165,5 +170,6 @@ _WRITERS: dict[type, Callable[[Any], tuple[str, int]]] = {
     Geometry: _geometry,
     Box: _box,
     Array: _array,
+    Numbers: _numbers,
     Call: _call,
 }

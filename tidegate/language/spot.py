@@ -10,7 +10,7 @@ from typing import TypeVar
 from unicodedata import combining, east_asian_width
 
 from tidegate.errors import ParseError
-from tidegate.language.tree import Array, Call, Geometry, Node, Place
+from tidegate.language.tree import Array, Call, Geometry, Node, Numbers, Place
 
 __all__ = ["Misplaced", "caret", "line_and_column", "located", "place"]
 
@@ -76,6 +76,8 @@ def place(node: Node, root: Node) -> Place:
             children, inside = found.args, ".args"
         elif isinstance(found, Array):
             children = found.items
+        elif isinstance(found, Numbers) and (member := found.index(node)) is not None:
+            return f"{path}[{member}]"
         elif isinstance(found, Geometry) and found.kind == "GeometryCollection":
             children, inside = found.coordinates, ".geometries"
         pairs = [(child, f"{path}{inside}[{index}]") for index, child in enumerate(children)]

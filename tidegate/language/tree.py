@@ -6,10 +6,30 @@ operators only by name; which of them exist and what they mean is the predicate 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-__all__ = ["Array", "Attribute", "Box", "Call", "Geometry", "Instant", "Interval", "Literal", "Node", "walk"]
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "LONG",
+    "Array",
+    "Attribute",
+    "Box",
+    "Call",
+    "Geometry",
+    "Instant",
+    "Interval",
+    "Literal",
+    "Node",
+    "Numbers",
+    "listed",
+    "walk",
+]
+
+#: A list of so many members or more, numbers all of them, is read as ``Numbers``; else it is an ``Array``.
+LONG = 32
 
 #: Where a node stands: an offset into the text, or a path such as ``$.args[1]`` into the JSON.
 Place = int | str | None
@@ -87,6 +107,47 @@ class Array:
     at: Place = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class Numbers:
+    """A long list of numbers as one node, with the doubles side by side: what a thousand literals would say.
+
+    Nodes with the same doubles are equal. A zero has no sign here, because -0.0 and 0.0 are equal as literals too.
+    """
+
+    values: NDArray[np.float64]
+    at: Place = field(default=None, compare=False, repr=False)
+    _items: tuple[Literal, ...] | None = field(default=None, compare=False, repr=False)
+
+    def __init__(self, values: ArrayLike, at: Place = None) -> None:
+        own: NDArray[np.float64] = np.asarray(values, np.float64) + 0.0  # a copy, and -0.0 + 0.0 is 0.0
+        own.setflags(write=False)
+        _set_values(self, own)
+        _set_numbers_at(self, at)
+        _set_items(self, None)
+
+    @property
+    def items(self) -> tuple[Literal, ...]:
+        """The literals of the array that this stands for: always the same objects, all in the place of the list."""
+        if self._items is None:
+            _set_items(self, tuple([Literal(value, self.at) for value in self.values.tolist()]))
+        return self._items or ()
+
+    def index(self, node: object) -> int | None:
+        """Where among the items the very node is; None if it is none of them."""
+        return next((i for i, item in enumerate(self._items or ()) if item is node), None)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not Numbers:
+            return NotImplemented
+        return self.values.tobytes() == other.values.tobytes()
+
+    def __hash__(self) -> int:
+        return hash(self.values.tobytes())
+
+    def __reduce__(self) -> tuple[type[Numbers], tuple[NDArray[np.float64], Place]]:
+        return Numbers, (self.values, self.at)  # an array that was pickled may be written to again
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Call:
     """An operator or function with its arguments; ``op`` is its CQL2-JSON name (``and``, ``<=``, ``isNull``)."""
@@ -105,12 +166,24 @@ class Call:
 # The two kinds of node that most of a tree consists of set theirs through the slots themselves.
 _set_value, _set_literal_at = Literal.__dict__["value"].__set__, Literal.__dict__["at"].__set__
 _set_op, _set_args, _set_call_at = (Call.__dict__[name].__set__ for name in ("op", "args", "at"))
+_set_values, _set_numbers_at, _set_items = (Numbers.__dict__[name].__set__ for name in ("values", "at", "_items"))
 
-Node = Literal | Attribute | Instant | Interval | Geometry | Box | Array | Call
+Node = Literal | Attribute | Instant | Interval | Geometry | Box | Array | Numbers | Call
+
+_NUMERIC = frozenset({int, float})
+
+
+def listed(items: Sequence[Node], at: Place = None) -> Array | Numbers:
+    """The node that a list of these is read as."""
+    if len(items) >= LONG:
+        values = [item.value for item in items if type(item) is Literal and type(item.value) in _NUMERIC]
+        if len(values) == len(items):
+            return Numbers(values, at)
+    return Array(tuple(items), at)
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything below it, parents first, without recursion."""
+    """The node and everything below it, parents first, without recursion. ``Numbers`` have nothing below them."""
     stack = [node]
     while stack:
         node = stack.pop()

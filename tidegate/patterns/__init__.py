@@ -1,7 +1,7 @@
 """Conditions over several publications and over time, one file per family. Importing the package registers them all."""
 
-from tidegate.patterns import absent, together, topk
-from tidegate.patterns._pattern import FAMILIES, Inner, Pattern
+from tidegate.patterns import absent, shape, together, topk
+from tidegate.patterns._pattern import FAMILIES, Inner, Pattern, family_of
 from tidegate.patterns.combine import Combine, Raised, Standing
 from tidegate.patterns.compile import compile_where
 
@@ -14,6 +14,8 @@ __all__ = [
     "Standing",
     "absent",
     "compile_where",
+    "family_of",
+    "shape",
     "together",
     "topk",
 ]

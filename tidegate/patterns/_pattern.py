@@ -19,14 +19,26 @@ from numpy.typing import NDArray
 
 from tidegate.language.limits import Limits
 from tidegate.language.tree import Call, Node
-from tidegate.predicates.column import Column
+from tidegate.predicates.column import Column, Row
 from tidegate.predicates.filter import Filter
 
 if TYPE_CHECKING:
     from tidegate.patterns.arrays import Arrays
     from tidegate.patterns.memory import Memory, Step
 
-__all__ = ["FAMILIES", "NEVER", "Admission", "Beyond", "Family", "Inner", "Parts", "Pattern", "Told", "family"]
+__all__ = [
+    "FAMILIES",
+    "NEVER",
+    "Admission",
+    "Beyond",
+    "Family",
+    "Inner",
+    "Parts",
+    "Pattern",
+    "Told",
+    "family",
+    "family_of",
+]
 
 #: A moment, or a version, that never comes.
 NEVER = 2**62
@@ -111,7 +123,10 @@ class Family:
     """All patterns of one kind in one shard. Subclasses keep their state in ``arrays`` and nowhere else."""
 
     name: ClassVar[str]
+    ops: ClassVar[tuple[str, ...]] = ()
+    """Names of the calls that may be of the family; its own name if there are none."""
     arity: ClassVar[tuple[int, int]]
+    """Of the call that is claimed."""
     example: ClassVar[str]
 
     def __init__(self, arrays: Arrays, memory: Memory) -> None:
@@ -128,9 +143,19 @@ class Family:
     # --- language ---------------------------------------------------------------------------------------------------
 
     @classmethod
+    def claims(cls, call: Call) -> bool:
+        """Whether a call of one of ``ops`` is a pattern of this family."""
+        return call.op == cls.name
+
+    @classmethod
     def compile(cls, call: Call, limits: Limits) -> Parts:
         """What a call means; raises ``Mismatch`` or ``Beyond``."""
         raise TypeError(f"{cls.__name__} compiles nothing")
+
+    @classmethod
+    def sees(cls, form: str, publication: Row) -> bool:
+        """Whether a pattern of that form looks at a publication that passes its filters."""
+        return True
 
     @classmethod
     def columns(cls, form: str) -> tuple[Column, ...]:
@@ -200,12 +225,25 @@ class Family:
 
 #: Every family of patterns by the name of its function.
 FAMILIES: dict[str, type[Family]] = {}
+#: The family that may claim a call of some name.
+_CLAIMANTS: dict[str, type[Family]] = {}
 
 
 def family(cls: type[Family]) -> type[Family]:
     """Register a family; decorates its class."""
     FAMILIES[cls.name] = cls
+    for op in cls.ops or (cls.name,):
+        assert op not in _CLAIMANTS, f"{op} is claimed by {_CLAIMANTS[op].__name__} already"
+        _CLAIMANTS[op] = cls
     return cls
+
+
+def family_of(node: Node) -> type[Family] | None:
+    """The family that a node is a pattern of; None if it is none."""
+    if type(node) is not Call:
+        return None
+    found = _CLAIMANTS.get(node.op)
+    return found if found is not None and found.claims(node) else None
 
 
 class Beyond(Exception):

@@ -15,7 +15,7 @@ from tidegate.language import to_json
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.spot import located, place
 from tidegate.language.tree import Call, Node, walk
-from tidegate.patterns._pattern import FAMILIES, Beyond, Inner, Pattern
+from tidegate.patterns._pattern import FAMILIES, Beyond, Inner, Pattern, family_of
 from tidegate.predicates.family import OTHERS, Mismatch
 from tidegate.predicates.filter import Filter, compile_filter
 
@@ -28,25 +28,25 @@ def compile_where(
     node: Node, source: Any = None, limits: Limits = DEFAULT_LIMITS, bounds: Sequence[Node] = ()
 ) -> Filter | Pattern:
     """What an expression means. ``source`` is what it was read from; ``bounds`` are conditions to be added to it."""
-    patterns = [part for part in walk(node) if isinstance(part, Call) and part.op in FAMILIES]
+    patterns = [(part, family) for part in walk(node) if (family := family_of(part)) is not None]
     if not patterns:
         filter = compile_filter(node, source, limits)
         for bound in bounds:
             filter &= compile_filter(bound)
         return filter
     beside = list(_conjuncts(node))
-    wanted = patterns[0]
-    stray = next((p for p in patterns if p is not wanted), None)
+    wanted, family = patterns[0]
+    stray = next((p for p in patterns if p[0] is not wanted), None)
     if not any(part is wanted for part in beside) or stray is not None:
-        wrong = wanted if stray is None else stray
+        wrong, of = patterns[0] if stray is None else stray
         raise located(
             TypeMismatch,
             "one pattern, alone or beside conditions joined by AND",
-            f"{wrong.op} {'under OR, NOT or another function' if stray is None else 'as well'}",
+            f"{of.name} {'under OR, NOT or another function' if stray is None else 'as well'}",
             place(wrong, node),
             source,
         )
-    family = FAMILIES[wanted.op]
+    assert isinstance(wanted, Call)
     least, most = family.arity
     try:
         if not least <= len(wanted.args) <= most:
@@ -62,7 +62,7 @@ def compile_where(
     for condition in conditions or [None]:
         parts = [*common, *([condition] if condition is not None else []), *bounds]
         inner.append(_inner(parts, source, limits, node))
-    return Pattern(wanted.op, form, numbers, tuple(inner))
+    return Pattern(family.name, form, numbers, tuple(inner))
 
 
 def _conjuncts(node: Node) -> Iterator[Node]:

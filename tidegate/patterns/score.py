@@ -26,7 +26,7 @@ from tidegate.kernels.score import (
     SUB,
 )
 from tidegate.language.render import to_text
-from tidegate.language.tree import Array, Attribute, Call, Geometry, Literal, Node
+from tidegate.language.tree import Array, Attribute, Call, Geometry, Literal, Node, Numbers
 from tidegate.model import RESERVED
 from tidegate.predicates.column import Column, column
 from tidegate.predicates.family import Mismatch
@@ -83,7 +83,7 @@ def _compile(node: Node, made: Program, depth: int) -> int:
 
 def _distance(node: Call, made: Program, depth: int) -> int:
     here, there = node.args
-    if isinstance(here, Geometry | Array) and isinstance(there, Attribute):
+    if isinstance(here, Geometry | Array | Numbers) and isinstance(there, Attribute):
         here, there = there, here
     if isinstance(here, Attribute) and isinstance(there, Geometry) and there.kind == "Point":
         if RESERVED.get(here.name, "point") != "point":
@@ -97,12 +97,12 @@ def _distance(node: Call, made: Program, depth: int) -> int:
         first, *_ = [_number(made, number, there) for number in (lon, lat, *unit)]
         made.steps.append([HAVERSINE, columns[0], first, *columns[1:]])
         return depth + 1
-    if isinstance(here, Array) and isinstance(there, Array):
+    if isinstance(here, Array | Numbers) and isinstance(there, Array | Numbers):
         return _euclidean(here, there, made, depth)
     raise Mismatch("distance(location, POINT(…)) or distance((a, b, …), (1, 2, …))", to_text(node), node)
 
 
-def _euclidean(here: Array, there: Array, made: Program, depth: int) -> int:
+def _euclidean(here: Array | Numbers, there: Array | Numbers, made: Program, depth: int) -> int:
     if len(here.items) != len(there.items) or not here.items:
         raise Mismatch("as many attributes as numbers in distance", f"{len(here.items)} and {len(there.items)}", there)
     for i, (attribute, number) in enumerate(zip(here.items, there.items, strict=True)):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from tidegate.errors import SettingError, shown
 from tidegate.files import FORMATS
 from tidegate.pipeline.sections import (
+    Kind,
     Spot,
     choice,
     count,
@@ -256,6 +258,48 @@ class Subscribed:
         return Registry(self.registry, storage=self.storage)
 
 
+def _choice_of(name: str, kind: Kind) -> Kind:
+    """A choice of those that shapes can be looked up with, checked where they are known."""
+
+    def checked(value: Any, at: Spot) -> Any:
+        from tidegate.shapes.group import How
+
+        try:
+            How(**{name: kind(value, at)}).checked()
+        except SettingError as wrong:
+            wrong.at = str(at)
+            raise
+        return value
+
+    return checked
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Users' own shapes, and what all shapes are looked up with, on which no answer depends."""
+
+    file: str | None = key(location, None)
+    transform: str = key(_choice_of("transform", text), "fft")
+    structure: str = key(_choice_of("structure", text), "cascade")
+    features: int = key(_choice_of("features", count), 10)
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Have this process know them for a while."""
+        from tidegate.index.shapes import look_up_with
+        from tidegate.shapes.group import How
+        from tidegate.shapes.named import load, use
+
+        with use():
+            if self.file is not None:
+                load(self.file)
+            before = look_up_with(How(self.transform, self.structure, self.features))
+            try:
+                yield
+            finally:
+                look_up_with(before)
+
+
 @dataclass(frozen=True)
 class Run:
     """How it runs."""
@@ -289,7 +333,7 @@ class Spark:
         return session(master=self.master, settings=given, memory=self.memory, packages=packages)
 
 
-SECTIONS = {"subscriptions": Subscribed, "run": Run, "spark": Spark}
+SECTIONS = {"subscriptions": Subscribed, "shapes": Shapes, "run": Run, "spark": Spark}
 
 
 @dataclass(frozen=True)
@@ -299,6 +343,7 @@ class Config:
     file: Path
     source: Input
     subscriptions: Subscribed
+    shapes: Shapes
     sinks: tuple[Output, ...]
     run: Run
     spark: Spark

@@ -25,10 +25,12 @@ def _load() -> None:
         "topk(1, 'PT1S', a)",
         "together('PT1S', a > 1, b = 'x')",
         "absent('PT1S', a > 1, source)",
+        "shape(c, (1, 2, 4)) < 1 AND shape(c, 'ramp-up') < 1",
+        "shape(a, (1, 2, 4), 'stream') < 1",
     )
     engine = Engine([Subscription(id=where, subscriber="s", where=where) for where in conditions])
     time = pa.array([datetime(2026, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC"))
-    row = pa.table({"id": ["p"], "source": ["s"], "time": time, "a": [2.0], "b": ["x"]})
+    row = pa.table({"id": ["p"], "source": ["s"], "time": time, "a": [2.0], "b": ["x"], "c": [[1.0, 2.0, 4.0]]})
     engine.publish(row, grouped=True)
     engine.publish(row.set_column(2, "time", pa.array([datetime(2026, 1, 2, tzinfo=UTC)], time.type)))
     gc.collect()

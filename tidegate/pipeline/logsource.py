@@ -41,8 +41,9 @@ _NOTED = 5.0
 
 
 class LogSource(DataSource):
-    """Options: ``path``, ``rows`` per batch, ``pieces`` to cut a batch into, ``registry``, ``storage``, ``query``, and
-    ``clock``: seconds between two ticks of the time of day, none by default.
+    """Options: ``path``, ``rows`` per batch, ``pieces`` to cut a batch into, ``registry``, ``storage``, ``query``,
+    ``clock``: seconds between two ticks of the time of day, none by default; and ``shapes``: what ``Shaping.text``
+    says of the driver.
     """
 
     @classmethod
@@ -70,6 +71,7 @@ class _Planner:
         self.query = options.get("query")
         self._tick = int(float(options.get("clock") or 0) * 1e6)
         self._url, self._storage = options.get("registry"), options.get("storage")
+        self._shapes = options.get("shapes")
         self._registry: Registry | None = None
         #: The version of the last publication that was planned; later ones have it at least.
         self.newest: int | None = None
@@ -113,8 +115,14 @@ class _Planner:
             manifest = current(place(self._storage))
             latest = max(self.newest, version or 0)
             if manifest is None or not manifest.covers(oldest, latest):
-                self.registry.prepare(oldest, latest)
+                self._prepare(oldest, latest)
         return [InputPartition((*slice, clock, version)) for slice in slices]
+
+    def _prepare(self, oldest: int, version: int) -> None:
+        from tidegate.pipeline.shaping import Shaping
+
+        with Shaping.of(self._shapes).known():
+            self.registry.prepare(oldest, version)
 
 
 def _read(partition: InputPartition) -> Iterator[pa.RecordBatch]:

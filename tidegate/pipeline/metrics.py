@@ -33,6 +33,7 @@ METRICS = (
     Number("tidegate_notifications_total", "notifications", "notifications that went to the sinks since the start"),
     Number("tidegate_quarantined_total", "quarantined", "rows that are no publications, put into the quarantine"),
     Number("tidegate_late_total", "late", "publications that came later than the lateness that is allowed"),
+    Number("tidegate_shapeless_total", "shapeless", "values that a shape was asked of and that have none"),
     Number("tidegate_batches_total", "batches", "batches that are done since the start"),
     Number("tidegate_last_batch", "last_batch", "the number of the last batch that is done, counted over all runs"),
     Number("tidegate_publications_per_second", "publications_per_second", "their rate over the last ten seconds"),

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from tidegate.errors import SettingError, shown
 
 __all__ = [
+    "Kind",
     "Spot",
     "choice",
     "count",

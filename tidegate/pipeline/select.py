@@ -8,7 +8,7 @@ the registry by the first task that asks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from time import perf_counter
 
@@ -19,6 +19,7 @@ from pyspark import TaskContext
 
 from tidegate.index import Matches, outcome
 from tidegate.pipeline.feed import Arrived, Feed
+from tidegate.pipeline.shaping import Shaping
 from tidegate.store.registry import Registry
 from tidegate.store.shelf import Shelf
 from tidegate.store.view import View
@@ -49,6 +50,8 @@ class Subscriptions:
     registry: Registry | None = None
     version: int | None = None
     """The version of all publications, where it is settled beforehand."""
+    shaping: Shaping = field(default_factory=Shaping.here)
+    """What was known of shapes where this was made, which is the driver."""
 
     def of_task(self) -> int:
         """The version for the publications of this task."""
@@ -64,9 +67,10 @@ class Subscriptions:
     def view(self, oldest: int, version: int) -> View:
         """What stands for these versions; whoever needs a version that is not there yet has it made."""
         shelf = _shelf(self.shelf)
-        if self.registry is not None and not shelf.covers(oldest, version):
-            self.registry.prepare(oldest, version)
-        return shelf.view(oldest, version)
+        with self.shaping.known():
+            if self.registry is not None and not shelf.covers(oldest, version):
+                self.registry.prepare(oldest, version)
+            return shelf.view(oldest, version)
 
 
 @lru_cache(maxsize=8)

@@ -23,6 +23,7 @@ from tidegate.errors import SettingError, shown
 from tidegate.files import FORMATS
 from tidegate.pipeline import feed
 from tidegate.pipeline.logsource import ROWS, LogSource
+from tidegate.pipeline.shaping import Shaping
 from tidegate.store.log import Log
 from tidegate.store.registry import Registry
 
@@ -86,6 +87,7 @@ class LoggedSource:
             options["clock"] = str(clock)
         if registry is not None:
             options |= {"registry": registry.url, "storage": os.fspath(registry.shelf)}
+            options["shapes"] = Shaping.here().text()
         return spark.readStream.format("tidegate-log").options(**options).load(), feed.slices
 
     def done(self, offset: dict[str, Any]) -> None:

@@ -90,7 +90,7 @@ class Work:
         batch, number = int(told("streaming.sql.batchId") or 0), part()
         watermark = int(told(WATERMARK) or _LONG_AGO)
         writers = [half.writer(batch, number) for half in self.halves]
-        counts = {"publications": 0, "notifications": 0, "late": 0, "newest": _LONG_AGO}
+        counts = {"publications": 0, "notifications": 0, "late": 0, "shapeless": 0, "newest": _LONG_AGO}
         matching = writing = 0.0
         faults = []
         parting = Parting(self.files, self.shards, batch, number) if self.files is not None else None
@@ -112,6 +112,7 @@ class Work:
                 before = perf_counter()
                 parting.take(found)
                 matching += perf_counter() - before
+            counts["shapeless"] += found.batch.shapeless  # now that filters of patterns have asked for theirs too
         before = perf_counter()
         if faults and self.quarantine is not None:
             self.quarantine.keep(batch, number, faults)

@@ -1,20 +1,23 @@
 """Conditions on one publication, one file per family. Importing the package registers them all."""
 
-from tidegate.predicates import bag, comparison, place, temporal, text
-from tidegate.predicates.family import FUNCTIONS, Function
+from tidegate.predicates import bag, comparison, place, shape, temporal, text
+from tidegate.predicates.family import FUNCTIONS, MEASURES, Function, Measure
 from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.predicate import Predicate, Within
 
 __all__ = [
     "FUNCTIONS",
+    "MEASURES",
     "Filter",
     "Function",
+    "Measure",
     "Predicate",
     "Within",
     "bag",
     "comparison",
     "compile_filter",
     "place",
+    "shape",
     "temporal",
     "text",
 ]

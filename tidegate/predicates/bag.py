@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from math import inf, nextafter
+from math import inf, isfinite, nextafter
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from tidegate.language.instant import render_instant
 from tidegate.language.render import to_text
-from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node
+from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node, Numbers, listed
 from tidegate.model import RESERVED, micros
 from tidegate.predicates.column import Column, Many, Points, Reading, Row, Table, column, reading
 from tidegate.predicates.family import Mismatch, function
@@ -34,6 +34,8 @@ __all__ = ["Bag"]
 
 #: A member as (kind, point): 1 and 1.0 are the same member, 1 and TRUE are not.
 Member = tuple[str, Any]
+#: NaN or an infinity, of a kind that no constant has: it is counted and has no partner.
+GAP: Member = ("gap", 0.0)
 
 ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -48,7 +50,7 @@ def _member(value: Any) -> Member:
     if isinstance(value, bool):
         return "truth", float(value)
     if isinstance(value, int | float):
-        return "number", float(value)
+        return ("number", float(value)) if isfinite(value) else GAP
     if isinstance(value, str):
         return "text", value
     assert isinstance(value, date)
@@ -101,7 +103,15 @@ class _Members(Reading):
         offsets = np.zeros(len(array) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         members = array.flatten()
-        return Many(offsets, members if self.is_text else np.asarray(members.cast(pa.float64(), safe=False)))
+        if self.is_text:
+            return Many(offsets, members)
+        points = np.asarray(members.cast(pa.float64(), safe=False))
+        finite = np.isfinite(points)
+        if finite.all():
+            return Many(offsets, points)
+        before = np.zeros(len(points) + 1, np.int64)
+        np.cumsum(finite, out=before[1:])
+        return Many(before[offsets], points[finite])
 
     @staticmethod
     def _reads(kind: pa.DataType) -> bool:
@@ -109,8 +119,8 @@ class _Members(Reading):
 
 
 @reading
-class Numbers(_Members):
-    """The numbers among the members of a bag."""
+class NumbersOf(_Members):
+    """The numbers among the members of a bag; NaN and the infinities are none."""
 
     name = "numbers"
     kind = "number"
@@ -250,7 +260,7 @@ class Bag(Predicate):
 
     def call(self) -> tuple[Call, bool]:
         items = tuple(_node(member) for member in self.members)
-        return Call(self.relation, (Attribute(self.attribute), Array(items), Literal(self.sub))), self.negated
+        return Call(self.relation, (Attribute(self.attribute), listed(items), Literal(self.sub))), self.negated
 
 
 def _node(member: Member) -> Node:
@@ -347,7 +357,7 @@ def relate(call: Call, negated: bool) -> Alternatives:
     value, items = call.args[:2]
     if not isinstance(value, Attribute) or value.name in RESERVED:
         raise Mismatch("an attribute that is a bag", to_text(value), value)
-    if not isinstance(items, Array):
+    if not isinstance(items, Array | Numbers):
         raise Mismatch("a bag such as (1, 2, 2)", to_text(items), items)
     members = tuple(sorted(_constant_member(item) for item in items.items))
     sub = "="

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tidegate.language.render import to_text
-from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node
+from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node, Numbers
 from tidegate.model import RESERVED
 from tidegate.predicates.column import Column, column
-from tidegate.predicates.family import Mismatch, function
+from tidegate.predicates.family import MEASURES, Mismatch, function
 from tidegate.predicates.folding import folded
 from tidegate.predicates.predicate import Alternatives, Within
 from tidegate.predicates.ranges import ALL_NUMBERS, ALL_TEXT, TOP, Point, Ranges, complement, union
@@ -74,7 +74,7 @@ _KINDS = {
 
 
 def _is_constant(node: Node) -> bool:
-    if isinstance(node, Call):
+    if isinstance(node, Call) and node.op not in MEASURES:
         return all(_is_constant(arg) for arg in node.args)
     return isinstance(node, Literal | Instant)
 
@@ -164,6 +164,10 @@ def _kind_together(a: Node, b: Node) -> str:
 def compare(call: Call, negated: bool) -> Alternatives:
     left, right = call.args
     op = _OPPOSITE[call.op] if negated else call.op
+    if _is_measure(left):
+        return _measured(left, op, right)
+    if _is_measure(right):
+        return _measured(right, _MIRRORED[op], left)
     if _is_constant(left):
         if _is_constant(right):
             kind = _kind_together(left, right)
@@ -177,6 +181,22 @@ def compare(call: Call, negated: bool) -> Alternatives:
         return [(Within(column(kind, operand_of(left)), scalar_ranges(op, right, kind)),)]
     signs = scalar_ranges(op, _ZERO, "number")
     return [(Within(column("order", Call("order", (left, right))), signs),)]
+
+
+def _is_measure(node: Node) -> bool:
+    return isinstance(node, Call) and node.op in MEASURES
+
+
+def _measured(call: Node, op: str, bound: Node) -> Alternatives:
+    """A function with a number as its value against a constant."""
+    assert isinstance(call, Call)
+    known = MEASURES[call.op]
+    least, most = known.arity
+    if not least <= len(call.args) <= most:
+        raise Mismatch(f"{least} to {most} arguments of {call.op}", f"{len(call.args)}", call)
+    if not _is_constant(bound) or kind_of(bound) != "number":
+        raise Mismatch(f"a number to compare {call.op} with", _named(bound), bound)
+    return known.compile(call, op, float(_constant(bound)), bound)
 
 
 _ZERO = Literal(0)
@@ -195,18 +215,26 @@ def between(call: Call, negated: bool) -> Alternatives:
         most: Any = high.value
         if type(least) in _NUMERIC and type(most) in _NUMERIC and least <= most and not negated:
             return [(Within(column("number", value.name), ((float(least), nextafter(most, inf)),)),)]
+    if _is_measure(value):
+        if _is_constant(low) and _is_constant(high) and _constant(low) > _constant(high):
+            raise _upside_down(low, high)
+        return _two_sided(call, negated)
     _kind_together(value, low)
     kind = _kind_together(low, high)
     if not (_is_constant(low) and _is_constant(high)):
         return _two_sided(call, negated)
     if _constant(low) > _constant(high):
-        raise Mismatch("BETWEEN with the lower bound first", f"{to_text(low)} AND {to_text(high)}", low)
+        raise _upside_down(low, high)
     if _is_constant(value):
         return _two_sided(call, negated)
     ranges: Ranges = ((_constant(low), scalar_ranges("<=", high, kind)[0][1]),)
     if negated:
         ranges = complement(ranges, ALL_TEXT if kind == "text" else ALL_NUMBERS)
     return [(Within(column(kind, operand_of(value)), ranges),)]
+
+
+def _upside_down(low: Node, high: Node) -> Mismatch:
+    return Mismatch("BETWEEN with the lower bound first", f"{to_text(low)} AND {to_text(high)}", low)
 
 
 def _two_sided(call: Call, negated: bool) -> Alternatives:
@@ -229,19 +257,20 @@ def _ranges(alternatives: Alternatives) -> list[Within]:
 @function("comparison", {"in": "kind IN ('rain', 'snow')"}, (2, 2))
 def is_in(call: Call, negated: bool) -> Alternatives:
     value, items = call.args
-    if not isinstance(items, Array) or not items.items:
+    members = items.items if isinstance(items, Array | Numbers) else ()
+    if not members:
         raise Mismatch("a list of at least one value after IN", to_text(items), items)
-    for item in items.items:
+    for item in members:
         if not _is_constant(item):
             raise Mismatch("constants in the list of an IN", to_text(item), item)
-    kinds = {_kind_together(value, item) for item in items.items}
+    kinds = {_kind_together(value, item) for item in members}
     if len(kinds) > 1:
         raise Mismatch("values of one type in the list of an IN", to_text(items), items)
     (kind,) = kinds
     if _is_constant(value):
-        parts = [compare(Call("=", (value, item)), negated) for item in items.items]
+        parts = [compare(Call("=", (value, item)), negated) for item in members]
         return ([()] if all(parts) else []) if negated else ([()] if any(parts) else [])
-    ranges = union(tuple(r for item in items.items for r in scalar_ranges("=", item, kind)))
+    ranges = union(tuple(r for item in members for r in scalar_ranges("=", item, kind)))
     if negated:
         ranges = complement(ranges, ALL_TEXT if kind == "text" else ALL_NUMBERS)
     return [(Within(column(kind, operand_of(value)), ranges),)]

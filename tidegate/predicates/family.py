@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from tidegate.language.tree import Call, Node
 from tidegate.predicates.predicate import Alternatives
 
-__all__ = ["FUNCTIONS", "OTHERS", "Function", "Mismatch", "function", "near_misses"]
+__all__ = ["FUNCTIONS", "MEASURES", "OTHERS", "Function", "Measure", "Mismatch", "function", "measure", "near_misses"]
 
 
 class Mismatch(Exception):
@@ -38,8 +38,24 @@ class Function:
     compile: Compile
 
 
+Compare = Callable[[Call, str, float, Node], Alternatives]
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A function with a number as its value: ``compile(call, op, bound, node)`` gives what comparing it means."""
+
+    op: str
+    family: str
+    arity: tuple[int, int]
+    example: str
+    compile: Compare
+
+
 #: Every operator and function by its CQL2-JSON name.
 FUNCTIONS: dict[str, Function] = {}
+#: Every function with a number as its value; it is compared with a constant.
+MEASURES: dict[str, Measure] = {}
 #: Names of functions that are no predicates, so that one who misspells them is told.
 OTHERS: set[str] = set()
 
@@ -55,7 +71,18 @@ def function(family: str, ops: dict[str, str], arity: tuple[int, int]) -> Callab
     return register
 
 
+def measure(family: str, ops: dict[str, str], arity: tuple[int, int]) -> Callable[[Compare], Compare]:
+    """Register ``ops`` (name → an example that matches something) whose comparison the decorated function compiles."""
+
+    def register(compile: Compare) -> Compare:
+        for op, example in ops.items():
+            MEASURES[op] = Measure(op, family, arity, example, compile)
+        return compile
+
+    return register
+
+
 def near_misses(op: str) -> list[str]:
     """Registered names that look like ``op``, best first."""
-    names = {name.lower(): name for name in (*FUNCTIONS, *OTHERS) if name[0].isalpha()}
+    names = {name.lower(): name for name in (*FUNCTIONS, *MEASURES, *OTHERS) if name[0].isalpha()}
     return [names[name] for name in get_close_matches(op.lower(), names, n=3, cutoff=0.6)]

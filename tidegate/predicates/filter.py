@@ -14,9 +14,9 @@ from typing import Any
 from tidegate.errors import LimitError, ParseError, TypeMismatch, UnknownFunction
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.spot import located, place
-from tidegate.language.tree import Array, Attribute, Call, Interval, Literal, Node, walk
+from tidegate.language.tree import Array, Attribute, Call, Interval, Literal, Node, Numbers, walk
 from tidegate.predicates.column import Row
-from tidegate.predicates.family import FUNCTIONS, Mismatch, near_misses
+from tidegate.predicates.family import FUNCTIONS, MEASURES, Mismatch, near_misses
 from tidegate.predicates.predicate import Alternatives, Clause, Within
 from tidegate.predicates.ranges import Ranges, intersect, union
 from tidegate.predicates.scalar import ARITHMETIC
@@ -62,7 +62,7 @@ def compile_filter(node: Node, source: Any = None, limits: Limits = DEFAULT_LIMI
     except _Refused as wrong:
         error = wrong
     for call in walk(node):  # an unknown function is the better explanation of whatever went wrong
-        if isinstance(call, Call) and call.op not in FUNCTIONS and call.op not in STRUCTURE:
+        if isinstance(call, Call) and not (call.op in FUNCTIONS or call.op in MEASURES or call.op in STRUCTURE):
             error = _unknown(call)
             break
     raise located(error.kind, error.expected, error.got, place(error.node, root or node), source)
@@ -77,6 +77,8 @@ def _alternatives(node: Node, negated: bool, limits: Limits) -> Alternatives:
             parts = [_alternatives(arg, negated, limits) for arg in node.args]
             return _all_of(parts, node, limits) if (op == "and") is not negated else _any_of(parts, node, limits)
         known = FUNCTIONS.get(op)
+        if known is None and op in MEASURES:
+            raise _Refused(TypeMismatch, "a condition", f"{op}, which is a number to be compared", node)
         if known is None:
             raise _unknown(node)
         least, most = known.arity
@@ -151,7 +153,7 @@ def _unknown(node: Call) -> _Refused:
 
 
 def _described(node: Node) -> str:
-    if isinstance(node, Array):
+    if isinstance(node, Array | Numbers):
         return "a list"
     if isinstance(node, Literal):
         return f"the value {node.value!r}"

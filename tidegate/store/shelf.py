@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.engine import compiled, without_garbage_collection
-from tidegate.errors import SnapshotError, StoreError
+from tidegate.errors import SnapshotError, StoreError, TidegateError, shown
 from tidegate.index import Index
 from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.patterns import Patterns
@@ -128,7 +128,11 @@ class Shelf:
         index, patterns = Index(), Patterns()
         with without_garbage_collection():
             for number, row in enumerate(rows):
-                found = compiled(row.subscription, NO_LIMITS)
+                try:
+                    found = compiled(row.subscription, NO_LIMITS)
+                except TidegateError as error:  # it was taken by someone who knew more: a function, a named shape
+                    error.at = f"{error.at} of subscription {shown(row.id)}" if error.at else shown(row.id)
+                    raise
                 if isinstance(found, Pattern):
                     patterns.add(number, found)
                 else:

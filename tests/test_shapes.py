@@ -1,0 +1,297 @@
+"""Shape subscriptions in the engine: what they cost in words, what is refused, what is counted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from math import inf, nan, sqrt
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidegate as tg
+from tidegate.errors import LimitError, ParseError, SettingError, TidegateError, TypeMismatch
+from tidegate.index import spool
+from tidegate.index.shapes import look_up_with
+from tidegate.shapes.group import How, structures
+from tidegate.shapes.normal import distance, normal
+from tidegate.shapes.transforms import PCA, TRANSFORMS
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def asking(where, id="s"):
+    return tg.Subscription(id, "ann", where)
+
+
+def published(*values, name="close"):
+    return [
+        tg.Publication(f"p{i}", "z7", NOON + timedelta(seconds=i), {} if v is None else {name: v})
+        for i, v in enumerate(values)
+    ]
+
+
+def told(engine, *values):
+    return [n.publications[0] for n in engine.publish(published(*values))]
+
+
+def series(rng, n, rows):
+    return np.cumsum(rng.normal(size=(rows, n)), 1)
+
+
+def near_to(values, tolerance):
+    return {
+        "op": "<=",
+        "args": [{"op": "shape", "args": [{"property": "close"}, values]}, tolerance],
+    }
+
+
+# --- meaning --------------------------------------------------------------------------------------------------------
+
+
+def test_scale_and_shift_do_not_matter():
+    engine = tg.Engine([asking("shape(close, (1, 2, 4, 3, 1)) <= 1e-9")])
+    assert told(engine, [1, 2, 4, 3, 1], [110, 120, 140, 130, 110], [-1, -2, -4, -3, -1], [1e308, 0, 0, 0, 1]) == [
+        "p0",
+        "p1",
+    ]
+
+
+def test_a_series_is_near_itself_at_tolerance_zero():
+    rng = np.random.default_rng(1)
+    values = series(rng, 2040, 30)
+    engine = tg.Engine([asking(near_to(row, 0), f"s{i}") for i, row in enumerate(values)])
+    found = engine.publish(published(*values.tolist()))
+    assert sorted((n.subscription, n.publications[0]) for n in found) == sorted((f"s{i}", f"p{i}") for i in range(30))
+
+
+def test_the_tolerance_is_decided_in_doubles():
+    rng = np.random.default_rng(2)
+    values, other = series(rng, 300, 40), series(rng, 300, 1)[0]
+    subscriptions = []
+    for i, row in enumerate(values):
+        far = distance(normal(row), normal(other))
+        for name, bound in (("at", far), ("below", np.nextafter(far, 0))):
+            for op in ("<=", "<"):
+                where = {**near_to(row, float(bound)), "op": op}
+                subscriptions.append(asking(where, f"{name}{op}{i}"))
+    found = {n.subscription for n in tg.Engine(subscriptions).publish(published(other.tolist()))}
+    assert found == {f"at<={i}" for i in range(40)}
+
+
+def test_a_shape_beside_other_conditions():
+    engine = tg.Engine([asking("shape(close, (1, 2, 4)) <= 0.1 AND no2 > 40 AND NOT shape(open, (1, 2, 4)) <= 0.1")])
+    rising, falling = [1, 2, 4], [4, 2, 1]
+    publications = [
+        tg.Publication(f"p{i}", "z", NOON, attributes)
+        for i, attributes in enumerate(
+            [
+                {"close": rising, "no2": 41, "open": falling},
+                {"close": rising, "no2": 39, "open": falling},
+                {"close": rising, "no2": 41, "open": rising},
+                {"close": falling, "no2": 41, "open": falling},
+                {"close": rising, "no2": 41},
+                {"close": rising, "no2": 41, "open": [5, 5, 5]},
+                {"close": rising, "open": falling},
+            ]
+        )
+    ]
+    assert [n.publications for n in engine.publish(publications)] == [("p0",)]
+    assert engine.shapeless == 1
+
+
+def test_a_named_shape_is_drawn_at_the_length_of_the_publication():
+    engine = tg.Engine([asking("shape(close, 'spike') <= 5"), asking("shape(close, (0, 1), 'stretched') <= 1", "ramp")])
+    spike = [0.0] * 21 + [0.5, 1.0, 0.5] + [0.0] * 20
+    found = engine.publish(published(spike, list(range(44)), list(range(300)), list(range(300, 0, -1))))
+    assert {(n.subscription, n.publications[0]) for n in found} == {("s", "p0"), ("ramp", "p1"), ("ramp", "p2")}
+
+
+def test_many_tolerances_of_one_series():
+    engine = tg.Engine([asking(f"shape(close, (1, 2, 4, 3)) <= {i / 10}", f"s{i}") for i in range(30)])
+    other = [1, 2, 4, 3.5]
+    far = distance(normal([1, 2, 4, 3]), normal(other))
+    assert {n.subscription for n in engine.publish(published(other))} == {
+        f"s{i}" for i in range(30) if far <= i / 10
+    }  # fmt: skip
+
+
+def test_all_that_a_deployment_may_choose_gives_the_same(tmp_path):
+    rng = np.random.default_rng(3)
+    rows, others = series(rng, 50, 200), series(rng, 50, 20)
+    subscriptions = [asking(near_to(row, float(rng.uniform(0, 8))), f"s{i}") for i, row in enumerate(rows)]
+    expected = tg.Engine(subscriptions).publish(published(*others.tolist()))
+    assert len(expected) > 50
+    hows = [How(transform, structure) for transform in TRANSFORMS for structure in structures()]
+    for number, how in enumerate([*hows, How(PCA.fit(rows, 5))]):
+        before = look_up_with(how)
+        try:
+            engine = tg.Engine([*subscriptions, asking("shape(close, (1, 2, 4)) <= 1", "other")])
+        finally:
+            look_up_with(before)
+        engine.save(tmp_path / str(number))
+        for one in (engine, tg.Engine.load(tmp_path / str(number))):
+            assert one.publish(published(*others.tolist())) == expected
+
+
+def test_doubles_that_are_many_lie_in_a_file(monkeypatch, tmp_path):
+    monkeypatch.setattr(spool, "_FEW", 100)
+    rng = np.random.default_rng(4)
+    rows = series(rng, 700, 20)  # so long that their expressions go to the spool as well
+    engine = tg.Engine([asking(near_to(row.tolist(), 0), f"s{i}") for i, row in enumerate(rows)])
+    assert [n.subscription for n in engine.publish(published(rows[7].tolist()))] == ["s7"]
+    assert [subscription.where for subscription in engine] == [near_to(row.tolist(), 0) for row in rows]
+    engine.subscribe(asking(near_to(rows[7] * 2, 1e-6), "late"))
+    engine.unsubscribe("s7")
+    assert [n.subscription for n in engine.publish(published(rows[7].tolist()))] == ["late"]
+    engine.save(tmp_path)
+    again = tg.Engine.load(tmp_path)
+    assert list(again) == list(engine)
+    assert [n.subscription for n in again.publish(published(rows[7].tolist()))] == ["late"]
+
+
+def test_what_nobody_asks_about_any_more_is_let_go():
+    rng = np.random.default_rng(5)
+    rows = series(rng, 500, 64)
+    engine = tg.Engine([asking(near_to(row, 1.0), f"s{i}") for i, row in enumerate(rows)])
+    full = engine.index_bytes
+    assert full <= 1.3 * rows.size * 4
+    for i in range(48):
+        engine.unsubscribe(f"s{i}")
+    engine._index.compact()
+    assert engine.index_bytes < full / 2
+    assert told(engine, rows[0].tolist(), rows[63].tolist()) == ["p1"]
+
+
+def test_explain_says_what_it_saw():
+    engine = tg.Engine([asking("shape(close, (1, 2, 4)) <= 0.1 AND no2 > 40")])
+    text = str(engine.explain("s", tg.Publication("p", "z", NOON, {"close": [1, 2, 4], "no2": 3})))
+    assert "✓ shape(close, (1, 2, 4)) <= 0.1   — close is [1, 2, 4]" in text
+    assert "✗ no2 > 40" in text
+
+
+# --- bad input ------------------------------------------------------------------------------------------------------
+
+LIST = "a series of 3 to 65536 numbers"
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "expected"),
+    [
+        ("shape(close, ()) <= 1", TypeMismatch, LIST),
+        ("shape(close, [1]) <= 1", TypeMismatch, LIST),
+        ("shape(close, (1, 2)) <= 1", TypeMismatch, LIST),
+        ("shape(close, (2, 2, 2)) <= 1", TypeMismatch, "a series that is not constant, which has no shape"),
+        ("shape(close, (1, 'a', 2)) <= 1", TypeMismatch, "numbers in the series of a shape"),
+        ("shape(close, (1, TRUE, 2)) <= 1", TypeMismatch, "numbers in the series of a shape"),
+        ("shape(close, 3) <= 1", TypeMismatch, "a list of numbers, or the name of a shape"),
+        ("shape(close, 'head-and-shoulder') <= 1", TypeMismatch, "the name of a shape (head-and-shoulders"),
+        ("shape(close, 'zzz') <= 1", TypeMismatch, "the name of a shape (see tidegate shapes)"),
+        ("shape(time, (1, 2, 4)) <= 1", TypeMismatch, "an attribute that is not a reserved name"),
+        ("shape(1, (1, 2, 4)) <= 1", TypeMismatch, "an attribute that is not a reserved name"),
+        ("shape(close, (1, 2, 4), 'wide') <= 1", TypeMismatch, "'stretched' or 'stream' as third argument of shape"),
+        ("shape(close, (1, 2, 4), 'stretched', 5) <= 1", TypeMismatch, "a number of readings only after 'stream'"),
+        ("shape(close, (3, 3), 'stretched') <= 1", TypeMismatch, "a series that is not constant"),
+        ("shape(close, 'spike', 'stream') <= 1", TypeMismatch, "how many readings, as fourth argument of shape"),
+        ("shape(close, (1, 2, 4)) <= -1", TypeMismatch, "a tolerance of 0 or more"),
+        ("shape(close, (1, 2, 4)) = 1", TypeMismatch, "<, <=, > or >= between a shape and its tolerance"),
+        ("shape(close, (1, 2, 4)) <= no2", TypeMismatch, "a number to compare shape with"),
+        ("shape(close, (1, 2, 4)) <= 'a'", TypeMismatch, "a number to compare shape with"),
+        ("shape(close, (1, 2, 4)) BETWEEN 2 AND 1", TypeMismatch, "BETWEEN with the lower bound first"),
+        ("shape(close, (1, 2, 4))", TypeMismatch, "a condition"),
+        ("shape(close) <= 1", TypeMismatch, "2 to 4 arguments of shape"),
+        ("2 * shape(close, (1, 2, 4)) <= 1", TypeMismatch, "a number, text, instant or truth value"),
+        (near_to([1.0, nan, 2.0], 1), ParseError, "a finite number"),
+        (near_to([1.0, inf, 2.0], 1), ParseError, "a finite number"),
+        (near_to(np.array([1.0, nan, *range(40)]), 1), ParseError, "a finite number"),
+        (near_to([1.0] * 1_000_000, 1), LimitError, "at most 65536 numbers in a list (limit series)"),
+        (near_to(np.arange(1e6), 1), LimitError, "at most 65536 numbers in a list (limit series)"),
+        (near_to([[1.0, 2.0], [3.0, 4.0]], 1), TypeMismatch, "numbers in the series of a shape"),
+        (near_to([1, 2, 4], nan), ParseError, "a finite number"),
+    ],
+    ids=lambda value: str(value)[:60] if isinstance(value, str) else None,
+)
+def test_a_subscription_is_refused_with_a_reason(where, error, expected):
+    engine = tg.Engine([asking("shape(close, (1, 2, 4)) <= 0.1", "there")])
+    with pytest.raises(error) as caught:
+        engine.subscribe(asking(where))
+    assert caught.value.expected.startswith(expected)
+    assert len(str(caught.value)) < 1000
+    assert len(engine) == 1
+    assert told(engine, [1, 2, 4]) == ["p0"]
+
+
+WITHOUT = [
+    [],
+    [1.0],
+    [1.0, 2.0],
+    [3.0, 3.0, 3.0],
+    [1.0, nan, 4.0],
+    [1.0, inf, 4.0],
+    [1.0, -inf, 4.0],
+    [float(i % 7) for i in range(1_000_000)],
+    ["a", "b", "c"],
+    [True, False, True],
+    [1, "a", 3],
+    "1, 2, 4",
+    7.5,
+    True,
+    NOON,
+    (7.1, 45.8),
+]
+
+
+def test_a_publication_without_a_shape_is_counted_and_matches_nothing():
+    engine = tg.Engine(
+        [asking("shape(close, (1, 2, 4)) <= 9"), asking("NOT shape(close, (1, 2, 4)) <= 0.1", "not"),
+         asking("shape(close, 'spike') <= 99", "named"), asking("NOT shape(close, 'spike') <= 0.1", "not-named")]
+    )  # fmt: skip
+    assert engine.publish(published(*WITHOUT)) == []
+    assert engine.shapeless == len(WITHOUT)
+    assert engine.publish(published(None)) == []
+    assert engine.shapeless == len(WITHOUT)
+    assert [n.subscription for n in engine.publish(published([1, 2, 4]))] == ["named", "not-named", "s"]
+    assert engine.shapeless == len(WITHOUT)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "without"),
+    [
+        ([[1.0, 2.0, 4.0], [1.0, nan, 4.0], None, [], [5.0, 5.0, 5.0]], pa.list_(pa.float64()), 3),
+        ([[1, 2, 4], [2, 2, 2]], pa.large_list(pa.int32()), 1),
+        ([[1.0, 2.0, 4.0], [3.0, 3.0, 3.0]], pa.list_(pa.float32(), 3), 1),
+        (["a", None], pa.string(), 1),
+        ([1.5, 2.5, None], pa.float64(), 2),
+        ([["a", "b", "c"]], pa.list_(pa.string()), 1),
+    ],
+)
+def test_so_it_is_in_a_table(values, kind, without):
+    engine = tg.Engine([asking("shape(close, (1, 2, 4)) <= 0.1")])
+    n = len(values)
+    table = pa.table({"id": [f"p{i}" for i in range(n)], "source": ["z"] * n, "time": pa.array([NOON] * n),
+                      "close": pa.array(values, kind)})  # fmt: skip
+    found = engine.publish(table)
+    wanted = [f"p{i}" for i, value in enumerate(values) if value in ([1.0, 2.0, 4.0], [1, 2, 4])]
+    assert [ids[0] for ids in found.column("publication_ids").to_pylist()] == wanted
+    assert engine.shapeless == without
+
+
+def test_a_shape_that_cannot_be_drawn_is_neither_near_nor_far():
+    engine = tg.Engine(
+        [asking("shape(close, (0, 1, 0, 1, 0), 'stretched') <= 99"),
+         asking("shape(close, (0, 1, 0, 1, 0), 'stretched') > 0.01", "far")]
+    )  # fmt: skip
+    assert told(engine, [1, 2, 4]) == []  # at three numbers nothing of it is left
+    assert told(engine, [1, 2, 4, 3, 1]) == ["p0", "p0"]
+    assert engine.shapeless == 0
+
+
+def test_tolerances_beyond_all_shapes_are_near_everything():
+    engine = tg.Engine([asking(f"shape(close, (1, 2, 4)) <= {bound}", str(bound)) for bound in (2 * sqrt(3), 1e300)])
+    assert told(engine, [4, 2, 1]) == ["p0", "p0"]
+
+
+def test_an_unknown_way_to_look_up_is_refused():
+    with pytest.raises(SettingError, match="one of fft, haar, paa as transform; got 'dct'"):
+        look_up_with(How("dct"))
+    assert issubclass(SettingError, TidegateError)

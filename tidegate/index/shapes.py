@@ -1,0 +1,259 @@
+"""The shapes of a segment: which of its likenesses a batch of publications has, all of them looked up together.
+
+A clause that asks for a likeness is *driven* by it: found through the shape, which is the dearest thing to decide, and
+only then held to its other conditions. Likenesses of one attribute and one length form a group (``shapes.group``);
+those that are stretched are drawn at the length of each publication.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.index.batch import Batch
+from tidegate.index.clauses import Clauses, starts
+from tidegate.index.likeness import Likenesses, likeness_of, negated_of
+from tidegate.kernels.shape import distances, normal_forms, pair_distances
+from tidegate.predicates.shape import drawn
+from tidegate.shapes.group import DEFAULT_HOW, Group, How
+from tidegate.shapes.normal import LONGEST, SHORTEST
+
+__all__ = ["Near", "Shapes", "look_up_with", "looked_up_with"]
+
+#: Numbers of series that are brought to normal form together.
+_TOGETHER = 1 << 22
+
+_how: list[How] = [DEFAULT_HOW]
+
+
+def look_up_with(how: How) -> How:
+    """Choose the transform and the structure of all groups that this process builds from now on; those before."""
+    before = _how[0]
+    _how[0] = how.checked()
+    return before
+
+
+def looked_up_with() -> How:
+    """What was chosen last."""
+    return _how[0]
+
+
+class Near:
+    """What was found for some publications: pairs of a publication and a likeness that it has."""
+
+    def __init__(self, likenesses: Likenesses, publications: int) -> None:
+        self._likenesses = likenesses
+        self._pairs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        self._blank: list[tuple[NDArray[np.int64], int]] = []
+        self._lengths = np.zeros((len(likenesses.attributes), publications), np.int32)
+        self._sorted: list[NDArray[np.int64]] = []
+
+    def take(self, publication: NDArray[np.int64], likeness: NDArray[np.int64]) -> None:
+        """These have the likenesses."""
+        self._pairs.append((publication, likeness))
+
+    def has_shape(self, attribute: int, publication: NDArray[np.int64], length: int) -> None:
+        """These have series of that length, with a shape."""
+        self._lengths[attribute, publication] = length
+
+    def cannot_be_drawn(self, publication: NDArray[np.int64], likeness: int) -> None:
+        """Nothing of a stretched shape shows at the length of these: they are neither near nor far."""
+        self._blank.append((publication, likeness))
+
+    @property
+    def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Publications and likenesses, publications in ascending order."""
+        publication = np.concatenate([np.empty(0, np.int64), *(p for p, _ in self._pairs)])
+        likeness = np.concatenate([np.empty(0, np.int64), *(a for _, a in self._pairs)])
+        if len(self._pairs) > 1:
+            order = np.argsort(publication, kind="stable")
+            publication, likeness = publication[order], likeness[order]
+        return publication, likeness
+
+    def holds(self, publication: NDArray[np.int64], code: NDArray[Any]) -> NDArray[np.bool_]:
+        """Whether publications have likenesses, or have not where the code says so."""
+        likeness, negated = likeness_of(code.astype(np.int64)), negated_of(code)
+        asked = publication * len(self._likenesses) + likeness
+        near = _among(asked, self._keys(0))
+        length = self._likenesses.length[self._likenesses.series[likeness]]
+        own = self._lengths[self._likenesses.attribute[likeness], publication]
+        fits = np.where(length == 0, own > 0, own == length)
+        if negated.any() and self._blank:
+            fits &= ~_among(asked, self._keys(1))
+        return np.where(negated, fits & ~near, near)
+
+    def _keys(self, which: int) -> NDArray[np.int64]:
+        if not self._sorted:
+            several: list[list[tuple[NDArray[np.int64], Any]]] = [list(self._pairs), list(self._blank)]
+            for pairs in several:
+                keys = [p * len(self._likenesses) + likeness for p, likeness in pairs]
+                self._sorted.append(np.sort(np.concatenate([np.empty(0, np.int64), *keys])))
+        return self._sorted[which]
+
+
+def _among(asked: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+    if not len(keys):
+        return np.zeros(len(asked), np.bool_)
+    at = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+    return np.asarray(keys[at] == asked)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kin:
+    """The likenesses of one attribute with series of one length: row r has those of start[r] … start[r + 1]."""
+
+    group: Group
+    start: NDArray[np.int64]
+    likeness: NDArray[np.int64]
+    bound: NDArray[np.float64]
+    exact: NDArray[np.float64]
+
+
+class Shapes:
+    """All likenesses of a segment's clauses."""
+
+    def __init__(self, clauses: Clauses, how: How | None = None, saved: dict[str, NDArray[Any]] | None = None) -> None:
+        self._likenesses = likenesses = clauses.likenesses
+        self.how = _how[0] if how is None else how
+        self._kin: dict[tuple[int, int], _Kin] = {}
+        self._stretched: dict[int, list[int]] = {}
+        by_group = np.lexsort((
+            likenesses.series, likenesses.length[likenesses.series], likenesses.attribute
+        ))  # fmt: skip
+        lengths = likenesses.length[likenesses.series[by_group]]
+        attributes = likenesses.attribute[by_group]
+        edges = np.flatnonzero(np.diff(lengths, prepend=-1) | np.diff(attributes.astype(np.int32), prepend=-1))
+        for begin, end in zip(edges, [*edges[1:], len(by_group)], strict=True):
+            mine, at = by_group[begin:end], (int(attributes[begin]), int(lengths[begin]))
+            if at[1]:
+                self._kin[at] = self._kindred(mine, at, saved)
+            else:
+                self._stretched[at[0]] = sorted(set(likenesses.series[mine].tolist()))
+        self._by_series: dict[tuple[int, int], NDArray[np.int64]] = {
+            (a, s): np.flatnonzero((likenesses.attribute == a) & (likenesses.series == s))
+            for a, several in self._stretched.items()
+            for s in several
+        }
+        self.driver, self._driven_start, self._driven = _drivers(clauses)
+
+    @staticmethod
+    def saved(clauses: Clauses, how: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Shapes:
+        """Those of a snapshot. What was looked up with a transform that was fitted is arranged anew."""
+        return Shapes(clauses, How(**how), arrays) if how["transform"] else Shapes(clauses)
+
+    def _kindred(self, mine: NDArray[np.int64], at: tuple[int, int], saved: dict[str, NDArray[Any]] | None) -> _Kin:
+        likenesses, n = self._likenesses, at[1]
+        series, first = np.unique(likenesses.series[mine], return_index=True)
+        start = np.append(first, len(mine)).astype(np.int64)
+        begins = likenesses.start[series]
+        if len(series) and begins[-1] - begins[0] == n * (len(series) - 1):  # one after the other: no copy
+            exact = likenesses.values[begins[0] : begins[0] + n * len(series)].reshape(-1, n)
+        else:
+            exact = likenesses.values[begins[:, None] + np.arange(n)]
+        radii = np.maximum.reduceat(likenesses.bound[mine], first)
+        arrays = None
+        if saved is not None and self.how.structure == "cascade":
+            prefix = _prefix(at)
+            arrays = {name[len(prefix) :]: array for name, array in saved.items() if name.startswith(prefix)} or None
+        transform = self.how.transform_for(n)
+        group = Group(
+            exact, radii, transform=transform, structure=self.how.structure, features=self.how.features, arrays=arrays
+        )
+        return _Kin(group, start, mine, likenesses.bound[mine], exact)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that matching reads."""
+        return self._likenesses.nbytes + sum(kin.group.nbytes for kin in self._kin.values())
+
+    @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What a snapshot keeps beside the likenesses, by name."""
+        return {
+            f"{_prefix(at)}{name}": array
+            for at, kin in self._kin.items()
+            for name, array in kin.group.arrays.items()
+        }  # fmt: skip
+
+    # --- matching ---------------------------------------------------------------------------------------------------
+
+    def near(self, batch: Batch, begin: int, end: int) -> Near:
+        """The likenesses of publications begin … end, which are numbered from 0."""
+        found = Near(self._likenesses, end - begin)
+        for a, attribute in enumerate(self._likenesses.attributes):
+            series = batch.series(attribute)
+            if series is None:
+                continue
+            offsets = series.offsets[begin : end + 1]
+            lengths = np.diff(offsets)
+            for n in np.unique(lengths).tolist():
+                kin, stretched = self._kin.get((a, n)), self._stretched.get(a)
+                if not SHORTEST <= n <= LONGEST or (kin is None and stretched is None):
+                    continue
+                everyone = np.flatnonzero(lengths == n)
+                step = max(1, _TOGETHER // n)
+                for first in range(0, len(everyone), step):
+                    rows = everyone[first : first + step]
+                    normals, held = np.empty((len(rows), n)), np.empty(len(rows), np.bool_)
+                    normal_forms(offsets, series.points, rows, normals, held)
+                    if not held.all():
+                        rows, normals = rows[held], normals[held]
+                    found.has_shape(a, rows, n)
+                    if kin is not None:
+                        _matched(kin, rows, normals, found)
+                    for s in stretched or ():
+                        self._drawn(a, s, rows, normals, found)
+        return found
+
+    def _drawn(self, a: int, s: int, rows: NDArray[np.int64], normals: NDArray[np.float64], found: Near) -> None:
+        shape = drawn(np.array(self._likenesses.of_series(s)), normals.shape[1])
+        likenesses = self._by_series[a, s]
+        if shape is None:
+            for likeness in likenesses.tolist():
+                found.cannot_be_drawn(rows, likeness)
+            return
+        far = distances(normals, shape)
+        publication, which = np.nonzero(far[:, None] <= self._likenesses.bound[likenesses])
+        found.take(rows[publication], likenesses[which])
+
+    def driven(self, near: Near) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Publications, in ascending order, and the clauses that their likenesses drive."""
+        publication, likeness = near.pairs
+        sizes = self._driven_start[likeness + 1] - self._driven_start[likeness]
+        begins = starts(sizes)
+        at = np.arange(begins[-1]) + np.repeat(self._driven_start[likeness] - begins[:-1], sizes)
+        return np.repeat(publication, sizes), self._driven[at]
+
+
+def _matched(kin: _Kin, rows: NDArray[np.int64], normals: NDArray[np.float64], found: Near) -> None:
+    start, near = kin.group.match(normals)
+    publication = np.repeat(np.arange(len(rows)), np.diff(start))
+    sizes = kin.start[near + 1] - kin.start[near]
+    if not len(near) or sizes.max() == 1:
+        found.take(rows[publication], kin.likeness[kin.start[near]])
+        return
+    far = np.repeat(pair_distances(normals, publication, kin.exact, near), sizes)  # several tolerances of one series
+    begins = starts(sizes)
+    at = np.arange(begins[-1]) + np.repeat(kin.start[near] - begins[:-1], sizes)
+    kept = far <= kin.bound[at]
+    found.take(rows[np.repeat(publication, sizes)[kept]], kin.likeness[at[kept]])
+
+
+def _drivers(clauses: Clauses) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    """The likeness that drives each clause, −1 for none, and the clauses that each likeness drives."""
+    driver = np.full(len(clauses), -1, np.int32)
+    clause = np.repeat(np.arange(len(clauses)), np.diff(clauses.open_start)) if clauses.any_open else np.empty(0, int)
+    code = clauses.open_predicate
+    asks = np.flatnonzero((code < 0) & ~negated_of(code))[::-1]  # the first of a clause is written last
+    driver[clause[asks]] = likeness_of(code[asks])
+    order = np.argsort(driver, kind="stable")
+    order = order[driver[order] >= 0]
+    start = starts(np.bincount(driver[order], minlength=len(clauses.likenesses)))
+    return driver, start, order.astype(np.int32)
+
+
+def _prefix(at: tuple[int, int]) -> str:
+    return f"shapes-{at[0]}-{at[1]}-"

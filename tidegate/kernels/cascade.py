@@ -1,0 +1,245 @@
+"""Near shapes, found in rungs: boxes around blocks of rows, then a few coordinates, then more, the fewest in doubles.
+
+A row's coordinates come most telling first, and of those that a rung has not seen it knows the norm, its *rest*. So
+the distance is known from both sides: D² lies between S + (r − q)² and S + (r + q)², where S is the squared distance
+so far and r and q are the rests of row and point. A pair is dropped when the lower bound is above the tolerance, and
+taken without another look when the upper bound is below it. All that is in single precision; the bounds are drawn so
+that rounding decides nothing (see ``shapes.cascade``), and what they leave open is decided in doubles.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tidegate.kernels.bits import trailing_zeros
+from tidegate.kernels.lanes import prefetch, rows_within
+from tidegate.kernels.shape import distance_of
+
+__all__ = ["BLOCK", "FIRST", "TILE", "find_near", "verify"]
+
+#: Points that pass a block together, so that it is read from memory once.
+TILE = 16
+#: Rows of a block, and numbers per row of the first rung: coordinates, and the rest of those it leaves out.
+BLOCK, FIRST = 64, 16
+#: Pairs that are asked for ahead of their turn, and numbers in a line of memory.
+_AHEAD, _LINE = 16, 16
+#: Squares that are summed in single precision at most, before the sum goes on in doubles.
+_STRIDE = 256
+#: Coordinates that are summed before it is asked whether a pair is too far, where there are no rungs.
+_GIVE_UP = 64
+#: A little more than 1: what is taken off a sum must not be less than what was added to it.
+_MORE = np.float32(1.00001)
+
+#: Sums may be taken in any order: the bounds allow for it.
+_fast = njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+
+
+@_fast
+def _boxes(
+    first: NDArray[np.float32],
+    p: int,
+    low: NDArray[np.float32],
+    high: NDArray[np.float32],
+    out: NDArray[np.float32],
+    t: int,
+) -> None:
+    """Squared distance of a point to each box."""
+    n = low.shape[1]
+    zero = np.float32(0)
+    for b in range(n):
+        out[t, b] = zero
+    for d in range(FIRST):
+        x = first[p, d]
+        for b in range(n):
+            below, above = low[d, b] - x, x - high[d, b]
+            far = below if below > above else above
+            far = far if far > zero else zero
+            out[t, b] += far * far
+
+
+@_fast
+def _climb(
+    points: NDArray[np.float32],
+    p: int,
+    rests: NDArray[np.float32],
+    rows: NDArray[np.float32],
+    row_rests: NDArray[np.float32],
+    level: int,
+    begin: int,
+    end: int,
+    reject: NDArray[np.float32],
+    accept: NDArray[np.float32],
+    place: NDArray[np.int32],
+    far: NDArray[np.float32],
+    t: int,
+    count: int,
+    found: NDArray[np.int32],
+    written: int,
+) -> Any:
+    """Coordinates begin … end of a rung for the pairs of a point: how many are left open, and the end of ``found``."""
+    left = 0
+    rest = rests[level, p]
+    for i in range(count):
+        if i + _AHEAD < count:
+            ahead = np.int64(place[t, i + _AHEAD]) * rows.shape[1]
+            for j in range(begin, end, _LINE):
+                prefetch(rows, ahead + j)
+        r = np.uint64(place[t, i])
+        total = np.float64(far[t, i])
+        at = begin
+        while at < end:
+            some = np.float32(0)
+            for j in range(np.uint64(at), np.uint64(min(at + _STRIDE, end))):  # unsigned: none is checked for its sign
+                x = rows[r, j] - points[p, j]
+                some += x * x
+            total += some
+            at += _STRIDE
+        less, more = row_rests[level, r] - rest, row_rests[level, r] + rest
+        if total + more * more < accept[r]:
+            found[written] = r
+            written += 1
+        elif total + less * less <= reject[r]:
+            place[t, left], far[t, left] = r, np.float32(total)
+            left += 1
+    return left, written
+
+
+@_fast
+def find_near(
+    first: NDArray[np.float32],
+    second: NDArray[np.float32],
+    third: NDArray[np.float32],
+    last: NDArray[np.float32],
+    rest: NDArray[np.float32],
+    steps: NDArray[np.int64],
+    normals: NDArray[np.float64],
+    blocks: NDArray[np.float32],
+    low: NDArray[np.float32],
+    high: NDArray[np.float32],
+    widest: NDArray[np.float32],
+    row_second: NDArray[np.float32],
+    row_third: NDArray[np.float32],
+    row_last: NDArray[np.float32],
+    row_rest: NDArray[np.float32],
+    reject: NDArray[np.float32],
+    accept: NDArray[np.float32],
+    number: NDArray[np.int32],
+    exact: NDArray[np.float64],
+    radius: NDArray[np.float64],
+    begin: int,
+    end: int,
+    start: NDArray[np.int64],
+    found: NDArray[np.int32],
+    work: NDArray[np.int64],
+) -> Any:
+    """The rows within their radius of points begin … end, one after the other in ``found``; start[p + 1] is the end.
+
+    Gives how many there are, and the point to go on with when ``found`` is full. Arrays of rows are in the order of
+    their places in blocks; ``number`` gives the row of a place, which ``exact`` and ``radius`` are by. ``rest`` and
+    ``row_rest`` have the rests after each rung; the last rung is climbed in ``steps``, after the last of which
+    nothing is left. ``work`` counts boxes, rows of blocks, pairs at each later rung, and pairs decided in doubles.
+    """
+    rows, n_blocks, levels = len(number), len(widest), len(rest)
+    boxes = np.empty((TILE, n_blocks), np.float32)
+    sums = np.empty(BLOCK, np.float32)
+    place, far = np.empty((TILE, rows), np.int32), np.empty((TILE, rows), np.float32)
+    opened = np.empty(TILE, np.int64)
+    written = 0
+    for tile in range(begin, end, TILE):
+        if written + TILE * rows > len(found):
+            return written, tile
+        points = min(TILE, end - tile)
+        for t in range(points):
+            _boxes(first, tile + t, low, high, boxes, t)
+            opened[t] = 0
+        work[0] += points * n_blocks
+        for b in range(n_blocks):
+            for t in range(points):
+                if boxes[t, b] > widest[b]:
+                    continue
+                work[1] += BLOCK
+                bits = rows_within(blocks, b * BLOCK * FIRST, first, (tile + t) * FIRST, reject, b * BLOCK, sums)
+                count = opened[t]
+                while bits:
+                    r = trailing_zeros(bits)
+                    bits &= bits - np.uint64(1)
+                    at = b * BLOCK + r
+                    # This sum has the rests in it, as one number more; what is added to it later has not.
+                    less = (row_rest[0, at] - rest[0, tile + t]) * _MORE
+                    place[t, count], far[t, count] = at, max(sums[r] - less * less, np.float32(0))
+                    count += 1
+                opened[t] = count
+        for t in range(points):
+            p, count, n = tile + t, opened[t], written
+            work[2] += count
+            count, n = _climb(
+                second, p, rest, row_second, row_rest, 1, 0, row_second.shape[1], reject, accept,
+                place, far, t, count, found, n,
+            )  # fmt: skip
+            work[3] += count
+            count, n = _climb(
+                third, p, rest, row_third, row_rest, 2, 0, row_third.shape[1], reject, accept,
+                place, far, t, count, found, n,
+            )  # fmt: skip
+            work[4] += count
+            for level in range(3, levels):
+                count, n = _climb(
+                    last, p, rest, row_last, row_rest, level, steps[level - 3], steps[level - 2], reject, accept,
+                    place, far, t, count, found, n,
+                )  # fmt: skip
+            work[5] += count
+            for i in range(written, n):
+                found[i] = number[found[i]]
+            for i in range(count):
+                r = number[place[t, i]]
+                if distance_of(exact[r], normals[p]) <= radius[r]:
+                    found[n] = r
+                    n += 1
+            written = n
+            start[p + 1] = written
+    return written, end
+
+
+@_fast
+def verify(
+    points: NDArray[np.float32],
+    normals: NDArray[np.float64],
+    rows: NDArray[np.float32],
+    reject: NDArray[np.float32],
+    accept: NDArray[np.float32],
+    exact: NDArray[np.float64],
+    radius: NDArray[np.float64],
+    start: NDArray[np.int64],
+    candidates: NDArray[np.int32],
+    begin: int,
+    end: int,
+    sizes: NDArray[np.int64],
+    found: NDArray[np.int32],
+) -> int:
+    """The candidates of points begin … end that are near: all coordinates, given up as soon as a pair is too far.
+
+    Manassiev and Jacobsen 2004, §5.2, 64 coordinates at a time. Gives how many there are.
+    """
+    width = rows.shape[1]
+    n = 0
+    for p in range(begin, end):
+        before = n
+        for i in range(start[p], start[p + 1]):
+            r = np.uint64(candidates[i])
+            total, at = np.float64(0), 0
+            while at < width and total <= reject[r]:
+                some = np.float32(0)
+                for j in range(np.uint64(at), np.uint64(min(at + _GIVE_UP, width))):
+                    x = rows[r, j] - points[p, j]
+                    some += x * x
+                total += some
+                at += _GIVE_UP
+            if total < accept[r] or (total <= reject[r] and distance_of(exact[r], normals[p]) <= radius[r]):
+                found[n] = candidates[i]
+                n += 1
+        sizes[p] = n - before
+    return n

@@ -1,0 +1,207 @@
+"""The cascade: our own way to find near shapes, and the default. Rows in blocks, in rungs, bounded from both sides.
+
+Rows are laid out so that neighbours resemble each other, 64 to a block, and most blocks are dropped by their box alone.
+How a pair is then decided in a few rungs is said in ``kernels.cascade``. It is more than a structure that proposes:
+what comes out is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.kernels.cascade import BLOCK, FIRST, TILE, find_near
+from tidegate.shapes.scan import shared
+from tidegate.shapes.structures import Candidates
+
+__all__ = ["ARRAYS", "Cascade", "Found", "bounds"]
+
+Doubles = NDArray[np.float64]
+Singles = NDArray[np.float32]
+
+#: Where the rungs end, in coordinates, and the steps within the last.
+_RUNGS = (FIRST - 1, 63, 255)
+_STEPS = (511, 1023, 2047, 4095, 16_383)
+#: What rounding to single precision may do to a distance: absolutely, as a share of the norm √n, and relatively to its
+#: square. A number is off by 2⁻²⁴ of itself, so the difference of two series by 2⁻²³ √n; sums of at most 256 squares
+#: are off by less than 2⁻¹⁵ of themselves, in whatever order they are taken, and longer ones are summed in doubles.
+_ABSOLUTE, _RELATIVE = 2.0**-20, 2.0**-14
+_CHUNK = 1024
+#: How much it matters that rows of a block are alike in their radius. A block is as hard to drop as its widest row.
+_ALIKE = 4
+#: Rows that are written before they are gathered.
+_ROOM = 1 << 20
+#: The arrays that are saved as they are.
+ARRAYS = ("blocks", "low", "high", "widest", "second", "third", "last", "rest", "reject", "accept", "number")
+
+
+class Found(NamedTuple):
+    """The rows near point p are ``rows[start[p]:start[p + 1]]``, in no particular order."""
+
+    start: NDArray[np.int64]
+    rows: NDArray[np.int32]
+
+
+class Cascade:
+    """Rows of one length with a radius each, to be searched with points."""
+
+    def __init__(self, exact: Doubles, radii: Doubles, arrays: dict[str, NDArray[Any]]) -> None:
+        self.exact, self.radii, self.arrays = exact, radii, arrays
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that matching reads; the doubles, which it reads only in doubt, are not among them."""
+        return int(self.radii.nbytes + sum(self.arrays[name].nbytes for name in ARRAYS))
+
+    @staticmethod
+    def build(exact: Doubles, radii: Doubles, coordinates: Callable[[Doubles], Doubles]) -> Cascade:
+        """Of normal forms, which may lie in a file."""
+        rows, n = exact.shape
+        ladder = Ladder.of(coordinates(exact[:1]).shape[1] if rows else 0)
+        first = np.zeros((rows, FIRST), np.float32)
+        for begin, end in _chunks(rows):  # the first rung alone: it says where rows go
+            some = _Rungs(ladder, end - begin)
+            some.take(coordinates(exact[begin:end]), slice(0, end - begin))
+            first[begin:end] = some.first
+        outer, inner = bounds(radii, n)
+        places = -(-rows // BLOCK) * BLOCK
+        number = _laid_out(first, np.sqrt(np.maximum(outer, 0))).astype(np.int32)
+        laid = _Rungs(ladder, rows)
+        for begin, end in _chunks(rows):
+            laid.take(coordinates(exact[number[begin:end]]), slice(begin, end))
+        reject = np.full(places, -1, np.float32)  # what fills up the last block is never near
+        reject[:rows], accept = outer[number], inner[number]
+        blocks = np.zeros((places, FIRST), np.float32)
+        blocks[:rows] = laid.first
+        blocks[rows:] = laid.first[rows - 1 :]
+        blocks = blocks.reshape(-1, BLOCK, FIRST)
+        arrays = {
+            "blocks": np.ascontiguousarray(blocks.transpose(0, 2, 1)),
+            "low": np.ascontiguousarray(blocks.min(1, initial=np.inf).T),
+            "high": np.ascontiguousarray(blocks.max(1, initial=-np.inf).T),
+            "widest": reject.reshape(-1, BLOCK).max(1, initial=-1),
+            "second": laid.second, "third": laid.third, "last": laid.last, "rest": laid.rest,
+            "reject": reject, "accept": accept, "number": number,
+        }  # fmt: skip
+        return Cascade(exact, radii, arrays)
+
+    def match(self, normals: Doubles, coordinates: Callable[[Doubles], Doubles]) -> Found:
+        """The rows within their radius of each point, exactly; in no particular order."""
+        start, rows, _ = self._shared(normals, coordinates, [self.arrays[name] for name in ARRAYS])
+        return Found(start, rows)
+
+    def candidates(self, normals: Doubles, coordinates: Callable[[Doubles], Doubles]) -> Candidates:
+        """What boxes and the first rung leave, each in ascending order: what other structures do as a whole."""
+        arrays = dict(self.arrays)
+        for name in ("second", "third", "last"):
+            arrays[name] = arrays[name][:, :0]
+        arrays["accept"] = np.full_like(arrays["accept"], np.inf)  # so all that is left is taken
+        start, rows, tested = self._shared(normals, coordinates, [arrays[name] for name in ARRAYS])
+        for p in range(len(normals)):
+            rows[start[p] : start[p + 1]].sort()
+        return Candidates(start, rows, tested)
+
+    def _shared(
+        self, normals: Doubles, coordinates: Callable[[Doubles], Doubles], arrays: list[NDArray[Any]]
+    ) -> Candidates:
+        """Each core has some of the points."""
+        points = np.ascontiguousarray(normals)
+        found = coordinates(points)
+        rungs = _Rungs(Ladder.of(found.shape[1]), len(points))
+        rungs.take(found, slice(0, len(points)))
+
+        def find(some: slice, ends: NDArray[np.int64], tested: NDArray[np.int64]) -> NDArray[np.int32]:
+            start, lists, begin, before = np.zeros(len(points) + 1, np.int64), [], some.start, 0
+            work = np.zeros(6, np.int64)
+            while begin < some.stop:
+                room = np.empty(max(2 * TILE * len(arrays[-1]), _ROOM), np.int32)
+                written, after = find_near(
+                    rungs.first, rungs.second, rungs.third, rungs.last, rungs.rest, rungs.steps, points,
+                    *arrays, self.exact, self.radii, begin, some.stop, start, room, work,
+                )  # fmt: skip
+                lists.append(room[:written].copy() if 4 * written < len(room) else room[:written])
+                ends[begin - some.start : after - some.start] = start[begin + 1 : after + 1] + before
+                begin, before = after, before + written
+            tested[:] = (work[0] + work[1]) // max(1, len(tested))  # boxes are tested for many at a time
+            return np.concatenate([np.empty(0, np.int32), *lists])
+
+        return shared(find, len(points), len(self.radii))
+
+
+class Ladder(NamedTuple):
+    """Where rungs end for series of so many coordinates, and the steps within the last rung."""
+
+    ends: tuple[int, ...]
+    steps: tuple[int, ...]
+
+    @staticmethod
+    def of(width: int) -> Ladder:
+        ends = tuple(min(rung, width) for rung in _RUNGS)
+        return Ladder((*ends, width), (ends[-1], *(step for step in _STEPS if step < width), width))
+
+
+class _Rungs:
+    """Rows in single precision, cut into rungs, with the norm of what comes after each."""
+
+    def __init__(self, ladder: Ladder, rows: int) -> None:
+        self._ladder = ladder
+        a, b, c, d = ladder.ends
+        self.first = np.zeros((rows, FIRST), np.float32)
+        self.second, self.third, self.last = (np.empty((rows, n), np.float32) for n in (b - a, c - b, d - c))
+        self.rest = np.zeros((3 + len(ladder.steps) - 1, rows), np.float32)
+        self.steps = np.array(ladder.steps, np.int64) - ladder.steps[0]
+
+    def take(self, coordinates: Doubles, here: slice) -> None:
+        """Put coordinates where they belong."""
+        a, b, c, d = self._ladder.ends
+        squares = coordinates * coordinates
+        cuts = (a, b, c, *self._ladder.steps[1:-1], d)
+        sums = [squares[:, begin:end].sum(1) for begin, end in pairwise(cuts)]
+        after = np.zeros(len(coordinates))
+        for level in range(len(sums) - 1, -1, -1):  # from the smallest on, so that little is lost
+            after = after + sums[level]
+            self.rest[level, here] = np.sqrt(after)
+        self.first[here, :a] = coordinates[:, :a]
+        self.first[here, FIRST - 1] = self.rest[0, here]
+        self.second[here], self.third[here] = coordinates[:, a:b], coordinates[:, b:c]
+        self.last[here] = coordinates[:, c:]
+
+
+def _laid_out(first: Singles, radius: NDArray[Any]) -> NDArray[np.int64]:
+    """The rows in an order in which those of a block are near each other, and alike in their radius.
+
+    Halved where they spread most, again and again, as in a k-d tree; the radius is one coordinate more.
+    """
+    spread = np.concatenate([first, _ALIKE * radius[:, None]], 1)
+    order = np.arange(len(first))
+    parts = [(0, len(first))]
+    while parts:
+        begin, end = parts.pop()
+        if end - begin <= BLOCK:
+            continue
+        mine = order[begin:end]
+        here = spread[mine]
+        axis = int(np.argmax(here.std(0)))
+        half = -(-(end - begin) // (2 * BLOCK)) * BLOCK
+        order[begin:end] = mine[np.argpartition(here[:, axis], half - 1)] if half < end - begin else mine
+        parts += [(begin, begin + half), (begin + half, end)]
+    return order
+
+
+def bounds(radii: Doubles, n: int) -> tuple[Singles, Singles]:
+    """Squares of distances in single precision above which a pair is surely too far, and below which surely near."""
+    slack = _ABSOLUTE * sqrt(n)
+    within = np.minimum(radii, 3 * sqrt(n))  # no two shapes are farther apart than 2 √n
+    outer = np.where(radii >= 0, (within + slack) ** 2 * (1 + _RELATIVE), -1.0)
+    inner = np.where(radii > slack, (within - slack) ** 2 * (1 - _RELATIVE), 0.0)
+    return outer.astype(np.float32), inner.astype(np.float32)
+
+
+def _chunks(rows: int) -> Iterator[tuple[int, int]]:
+    for begin in range(0, rows, _CHUNK):
+        yield begin, min(begin + _CHUNK, rows)
