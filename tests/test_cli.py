@@ -20,7 +20,7 @@ from tidegate.cli import bench as bench_command
 from tidegate.cli.app import app
 from tidegate.cli.publications import batches, publication, table
 from tidegate.patterns import FAMILIES
-from tidegate.predicates import FUNCTIONS
+from tidegate.predicates import FUNCTIONS, MEASURES
 
 ROOT = Path(__file__).parents[1]
 SUBSCRIPTIONS = [
@@ -517,9 +517,9 @@ def test_explain_says_what_a_pattern_sees(tmp_path):
 
 def test_functions_lists_the_registry():
     rows = run("functions").stdout.splitlines()
-    assert len(rows) == len(FUNCTIONS) + len(FAMILIES)
+    assert len(rows) == len(FUNCTIONS) + len(MEASURES) + len(FAMILIES)
     assert any(row.split()[:2] == ["place", "s_within"] for row in rows)
-    assert {row.split()[0] for row in rows} == {"bag", "comparison", "pattern", "place", "temporal", "text"}
+    assert {row.split()[0] for row in rows} == {"bag", "comparison", "pattern", "place", "shape", "temporal", "text"}
 
 
 def test_demo_uses_every_family_and_leaves_no_subscription_wrong(tmp_path):

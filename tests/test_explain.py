@@ -132,7 +132,9 @@ def all_nodes(explanation):
         yield from all_nodes(part)
 
 
-@given(node=expressions([op for op in (*FUNCTIONS, *MEASURES) if op in CONDITIONS]), batch=publications(mixed=True, most=2))
+@given(
+    node=expressions([op for op in (*FUNCTIONS, *MEASURES) if op in CONDITIONS]), batch=publications(mixed=True, most=2)
+)
 def test_it_agrees_with_the_engine(node, batch):
     engine = tg.Engine(laws.subscriptions([node]))
     for publication in batch:

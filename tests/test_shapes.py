@@ -13,6 +13,8 @@ import tidegate as tg
 from tidegate.errors import LimitError, ParseError, SettingError, TidegateError, TypeMismatch
 from tidegate.index import spool
 from tidegate.index.shapes import look_up_with
+from tidegate.language import from_json
+from tidegate.predicates import compile_filter
 from tidegate.shapes.group import How, structures
 from tidegate.shapes.normal import distance, normal
 from tidegate.shapes.transforms import PCA, TRANSFORMS
@@ -168,6 +170,30 @@ def test_explain_says_what_it_saw():
     text = str(engine.explain("s", tg.Publication("p", "z", NOON, {"close": [1, 2, 4], "no2": 3})))
     assert "✓ shape(close, (1, 2, 4)) <= 0.1   — close is [1, 2, 4]" in text
     assert "✗ no2 > 40" in text
+
+
+def predicate(series, bound, op="<="):
+    ((found,),) = compile_filter(from_json({**near_to(series, bound), "op": op})).clauses
+    return found
+
+
+def test_one_sphere_covers_another_that_lies_inside_it():
+    rng = np.random.default_rng(6)
+    for _ in range(50):
+        a, b = series(rng, 12, 2).tolist()
+        apart, bound = distance(normal(a), normal(b)), float(rng.uniform(0, 2))
+        assert predicate(a, apart + bound + 1e-6).covers(predicate(b, bound))
+        assert not predicate(a, apart + bound - 1e-6).covers(predicate(b, bound))
+        assert not predicate(b, bound).covers(predicate(a, apart + bound + 1e-6))
+        outside = predicate(a, apart - bound - 1e-6, ">") if apart > bound + 1e-6 else None
+        if outside is not None:
+            assert outside.covers(predicate(b, bound))
+            assert not predicate(a, apart - bound + 1e-6, ">").covers(predicate(b, bound))
+            assert predicate(b, bound, ">").covers(predicate(a, apart + bound + 1e-6, ">"))
+            assert not outside.covers(predicate(b, bound, ">"))
+    assert predicate(a, 1).covers(predicate(a, 1, "<"))
+    assert not predicate(a, 1, "<").covers(predicate(a, 1))
+    assert not predicate(a, 9).covers(predicate(a[:-1], 0))
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------

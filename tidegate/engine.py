@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +24,23 @@ from tidegate.explain import Explanation, explain
 from tidegate.index import ArrowBatch, Batch, Index, ObjectBatch, outcome
 from tidegate.index.catalogue import Catalogue
 from tidegate.index.snapshot import load, save
-from tidegate.language import DEFAULT_LIMITS, Attribute, Call, Instant, Limits, Node, from_json, parse, render_instant
+from tidegate.language import (
+    DEFAULT_LIMITS,
+    Attribute,
+    Call,
+    Instant,
+    Limits,
+    Node,
+    from_json,
+    parse,
+    render_instant,
+    to_json,
+)
 from tidegate.model import FLAT, Notification, Publication, Subscription, micros, moment
 from tidegate.patterns import Pattern, Raised, compile_where
 from tidegate.predicates import Filter
+from tidegate.predicates.shape import written_out
+from tidegate.shapes import named
 from tidegate.stage import Stage
 
 __all__ = ["Engine"]
@@ -259,6 +272,16 @@ def condition(subscription: Subscription, limits: Limits) -> Node:
     """The expression of a subscription as a tree."""
     where = subscription.where
     return parse(where, limits) if isinstance(where, str) else from_json(where, limits)
+
+
+def self_contained(subscription: Subscription, limits: Limits) -> str | dict[str, Any] | bool:
+    """The expression without shapes of the user's own, which other processes do not know."""
+    if not named.own():
+        return subscription.where
+    node = condition(subscription, limits)
+    meant = written_out(node)
+    where: dict[str, Any] = to_json(meant)
+    return subscription.where if meant is node else where
 
 
 def compiled(subscription: Subscription, limits: Limits) -> Filter | Pattern:

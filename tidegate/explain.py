@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tidegate.errors import TypeMismatch
 from tidegate.language import Call, Node, to_text
 from tidegate.language.limits import NO_LIMITS
 from tidegate.patterns import family_of
 from tidegate.patterns._pattern import Family
 from tidegate.predicates import compile_filter
 from tidegate.predicates.column import Row
+from tidegate.predicates.family import Mismatch
 
 __all__ = ["Explanation", "explain"]
 
@@ -73,7 +75,10 @@ def explain(node: Node, publication: Row) -> Explanation:
 
 def _pattern(node: Call, family: type[Family], publication: Row) -> Explanation:
     """Whether a pattern sees the publication: one of its filters holds, or it has none of its own."""
-    form, _, filters = family.compile(node, NO_LIMITS)
+    try:
+        form, _, filters = family.compile(node, NO_LIMITS)
+    except Mismatch as wrong:  # a shape of the user's own that this process does not know
+        raise TypeMismatch(wrong.expected, wrong.got, to_text(node)) from None
     parts = tuple(explain(part, publication) for part in filters)
     sees = (not parts or any(part.held for part in parts)) and family.sees(form, publication)
     return Explanation(to_text(node), sees, {}, parts, is_pattern=True)

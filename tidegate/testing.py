@@ -21,7 +21,7 @@ from tidegate.index import ArrowBatch
 from tidegate.language import Call, Node, from_json, parse, to_json, to_text
 from tidegate.model import RESERVED, Notification, Publication, Subscription
 from tidegate.predicates.column import Column, Many, Points, Table
-from tidegate.predicates.family import FUNCTIONS, MEASURES
+from tidegate.predicates.family import FUNCTIONS, MEASURES, Function, Measure
 from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.ranges import contains
@@ -68,7 +68,8 @@ Factory = Callable[[Iterable[Subscription]], Matcher]
 def families() -> dict[str, list[str]]:
     """Every registered family with the operators and functions it brings."""
     found: dict[str, list[str]] = {}
-    for function in (*FUNCTIONS.values(), *MEASURES.values()):
+    known: list[Function | Measure] = [*FUNCTIONS.values(), *MEASURES.values()]
+    for function in known:
         found.setdefault(function.family, []).append(function.op)
     return found
 

@@ -16,13 +16,13 @@ import pytest
 import tidegate as tg
 from tests.pipeline.test_flow import Collected, drained
 from tidegate.index.shapes import look_up_with, looked_up_with
+from tidegate.language import Literal, from_json, to_text
 from tidegate.pipeline.flow import Flow
 from tidegate.pipeline.select import Subscriptions
-from tidegate.pipeline.shaping import Shaping
 from tidegate.pipeline.sinks import Callback
 from tidegate.pipeline.sources import FilesSource, LoggedSource
 from tidegate.shapes.group import DEFAULT_HOW, How
-from tidegate.shapes.named import Named, find, own, use
+from tidegate.shapes.named import Named, use
 from tidegate.shapes.transforms import PCA
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
@@ -64,33 +64,10 @@ def layers(registry):
 # --- who knows what -------------------------------------------------------------------------------------------------
 
 
-def test_what_a_process_knows_travels_as_text(how):
-    with use(MINE):
-        here = Shaping.here()
-    assert here == Shaping((MINE,), how)
-    assert Shaping.of(here.text()) == here
-    assert str(Shaping.of(here.text()).own[0].points[3]) == "-0.0"
-    assert Shaping.of(None) == Shaping((), DEFAULT_HOW)
+def test_how_shapes_are_looked_up_travels_as_plain_data(how):
+    assert How.restored(orjson.loads(orjson.dumps(how.plain()))) == how
     fitted = PCA.fit(np.random.default_rng(0).normal(size=(8, 6)), 2)
-    assert Shaping.of(Shaping((), How(fitted)).text()) == Shaping((), DEFAULT_HOW)
-
-
-def test_it_is_known_while_something_is_prepared():
-    before = looked_up_with()
-    try:
-        with Shaping((MINE,), How("paa", "rstar")).known():
-            assert find("my-shape") == MINE
-            assert looked_up_with() == How("paa", "rstar")
-        assert find("my-shape") is None
-        with use(MINE):
-            with Shaping((MINE,), before).known():
-                assert own() == [MINE]
-            assert own() == [MINE]
-            other = Named("my-shape", (1.0, 2.0, 1.0))
-            with pytest.raises(tg.SettingError, match="other points than before"), Shaping((other,), before).known():
-                pass
-    finally:
-        look_up_with(before)
+    assert How.restored(How(fitted).plain()) == DEFAULT_HOW
 
 
 _WORKER = """
@@ -105,24 +82,31 @@ def as_a_worker(subscriptions):
     return subprocess.run([sys.executable, "-c", _WORKER], input=pickle.dumps(subscriptions), capture_output=True)
 
 
-def test_a_process_that_builds_snapshots_itself_knows_shapes_of_the_driver(registry, how):
+def test_a_process_that_builds_snapshots_itself_needs_no_shapes_of_the_driver(registry, how):
     with use(MINE):
         registry.subscribe(tg.Subscription("s", "ann", WHERE))
-        chosen = Subscriptions(registry.shelf, registry)
-    stranger = as_a_worker(Subscriptions(registry.shelf, registry))  # made where the shape is not known
-    assert stranger.returncode == 1
-    assert b"expected the name of a shape" in stranger.stderr
-    assert b"of subscription 's'" in stranger.stderr
-    found = as_a_worker(chosen)
+    (stored,) = registry
+    assert stored.where["args"][0]["args"][1:] == [list(MINE.points), "stretched"]
+    found = as_a_worker(Subscriptions(registry.shelf, registry))
     assert found.returncode == 0, found.stderr
     assert found.stdout.strip() == b"['scan']"
     assert layers(registry) == [how.plain()]
 
 
+def test_what_is_not_a_shape_of_ones_own_is_stored_as_it_was_written(registry):
+    wheres = ["shape(close, 'spike') <= 1", "no2 > 40", "shape(close, 'my-shape', 'stream', 9) <= 1 AND no2 > 40"]
+    with use(MINE):
+        registry.subscribe(*(tg.Subscription(f"s{i}", "ann", where) for i, where in enumerate(wheres)))
+    stored = [subscription.where for subscription in registry]
+    assert stored[:2] == wheres[:2]
+    points = ", ".join(map(to_text, map(Literal, MINE.points)))
+    assert to_text(from_json(stored[2])) == f"shape(close, ({points}), 'stream', 9) <= 1 AND no2 > 40"
+
+
 def test_a_worker_of_spark_builds_them(spark, registry):
     with use(MINE):
         registry.subscribe(tg.Subscription("s", "ann", WHERE))
-        chosen = Subscriptions(registry.shelf, registry)
+    chosen = Subscriptions(registry.shelf, registry)
 
     def build(batches):
         for _ in batches:

@@ -17,7 +17,8 @@ def functions() -> None:
     Example:
       tidegate functions
     """
-    listed = [(known.family, known.op, known.example) for known in (*FUNCTIONS.values(), *MEASURES.values())]
+    listed = [(known.family, known.op, known.example) for known in FUNCTIONS.values()]
+    listed += [(known.family, known.op, known.example) for known in MEASURES.values()]
     listed += [("pattern", name, family.example) for name, family in FAMILIES.items()]
     widths = [max(len(row[part]) for row in listed) for part in (0, 1)]
     for family, op, example in sorted(listed, key=lambda row: row[0]):

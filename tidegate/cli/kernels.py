@@ -12,13 +12,13 @@ import pyarrow as pa
 from tidegate.demo import subscriptions, tables
 from tidegate.engine import Engine
 from tidegate.index.shapes import look_up_with
-from tidegate.model import Subscription
+from tidegate.model import Publication, Subscription
 from tidegate.shapes.group import How, structures
 from tidegate.shapes.transforms import TRANSFORMS
 
 __all__ = ["compile_kernels"]
 
-_LENGTH = 16
+_LENGTH, _BEGIN = 16, datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def compile_kernels() -> None:
@@ -31,6 +31,7 @@ def compile_kernels() -> None:
         before = look_up_with(How(transform, structure))
         try:
             engine = Engine(_shapes())
+            engine.explain(_shapes()[0].id, Publication("p", "s", _BEGIN, {"close": [*range(_LENGTH)]}))
             engine.publish(series)
             for subscription in _shapes():  # who leaves, and who comes later, have kernels of their own
                 engine.unsubscribe(subscription.id)
@@ -53,12 +54,12 @@ def _shapes() -> list[Subscription]:
 
 
 def _series(rng: np.random.Generator) -> pa.Table:
-    rows, begin = 64, datetime(2026, 1, 1, tzinfo=UTC)
+    rows = 64
     return pa.table(
         {
             "id": [f"p{i}" for i in range(rows)],
             "source": ["s"] * rows,
-            "time": pa.array([begin + timedelta(seconds=i) for i in range(rows)], pa.timestamp("us", "UTC")),
+            "time": pa.array([_BEGIN + timedelta(seconds=i) for i in range(rows)], pa.timestamp("us", "UTC")),
             "close": list(rng.normal(size=(rows, _LENGTH)) + np.arange(_LENGTH)),
             "open": list(rng.normal(size=(rows, _LENGTH))),
             "value": rng.normal(size=rows),

@@ -48,16 +48,16 @@ class Near:
         self._likenesses = likenesses
         self._pairs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._blank: list[tuple[NDArray[np.int64], int]] = []
-        self._lengths = np.zeros((len(likenesses.attributes), publications), np.int32)
+        self._has_shape = np.zeros((len(likenesses.attributes), publications), np.bool_)
         self._sorted: list[NDArray[np.int64]] = []
 
     def take(self, publication: NDArray[np.int64], likeness: NDArray[np.int64]) -> None:
         """These have the likenesses."""
         self._pairs.append((publication, likeness))
 
-    def has_shape(self, attribute: int, publication: NDArray[np.int64], length: int) -> None:
-        """These have series of that length, with a shape."""
-        self._lengths[attribute, publication] = length
+    def have_shape(self, attribute: int, publication: NDArray[np.int64]) -> None:
+        """These have series with a shape."""
+        self._has_shape[attribute, publication] = True
 
     def cannot_be_drawn(self, publication: NDArray[np.int64], likeness: int) -> None:
         """Nothing of a stretched shape shows at the length of these: they are neither near nor far."""
@@ -78,9 +78,8 @@ class Near:
         likeness, negated = likeness_of(code.astype(np.int64)), negated_of(code)
         asked = publication * len(self._likenesses) + likeness
         near = _among(asked, self._keys(0))
-        length = self._likenesses.length[self._likenesses.series[likeness]]
-        own = self._lengths[self._likenesses.attribute[likeness], publication]
-        fits = np.where(length == 0, own > 0, own == length)
+        # Of the right length it is as well: the ranges of the clause have seen to that.
+        fits = self._has_shape[self._likenesses.attribute[likeness], publication]
         if negated.any() and self._blank:
             fits &= ~_among(asked, self._keys(1))
         return np.where(negated, fits & ~near, near)
@@ -142,7 +141,7 @@ class Shapes:
     @staticmethod
     def saved(clauses: Clauses, how: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Shapes:
         """Those of a snapshot. What was looked up with a transform that was fitted is arranged anew."""
-        return Shapes(clauses, How(**how), arrays) if how["transform"] else Shapes(clauses)
+        return Shapes(clauses, How.restored(how), arrays) if how["transform"] else Shapes(clauses)
 
     def _kindred(self, mine: NDArray[np.int64], at: tuple[int, int], saved: dict[str, NDArray[Any]] | None) -> _Kin:
         likenesses, n = self._likenesses, at[1]
@@ -201,7 +200,7 @@ class Shapes:
                     normal_forms(offsets, series.points, rows, normals, held)
                     if not held.all():
                         rows, normals = rows[held], normals[held]
-                    found.has_shape(a, rows, n)
+                    found.have_shape(a, rows)
                     if kin is not None:
                         _matched(kin, rows, normals, found)
                     for s in stretched or ():

@@ -42,8 +42,8 @@ _NOTED = 5.0
 
 class LogSource(DataSource):
     """Options: ``path``, ``rows`` per batch, ``pieces`` to cut a batch into, ``registry``, ``storage``, ``query``,
-    ``clock``: seconds between two ticks of the time of day, none by default; and ``shapes``: what ``Shaping.text``
-    says of the driver.
+    ``clock``: seconds between two ticks of the time of day, none by default; and ``shapes``: how the driver looks
+    shapes up.
     """
 
     @classmethod
@@ -119,10 +119,14 @@ class _Planner:
         return [InputPartition((*slice, clock, version)) for slice in slices]
 
     def _prepare(self, oldest: int, version: int) -> None:
-        from tidegate.pipeline.shaping import Shaping
+        import orjson
 
-        with Shaping.of(self._shapes).known():
-            self.registry.prepare(oldest, version)
+        from tidegate.index.shapes import look_up_with
+        from tidegate.shapes.group import How
+
+        if self._shapes is not None:
+            look_up_with(How.restored(orjson.loads(self._shapes)))
+        self.registry.prepare(oldest, version)
 
 
 def _read(partition: InputPartition) -> Iterator[pa.RecordBatch]:

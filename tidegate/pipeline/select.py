@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from tidegate.index import Matches, outcome
+from tidegate.index.shapes import look_up_with, looked_up_with
 from tidegate.pipeline.feed import Arrived, Feed
-from tidegate.pipeline.shaping import Shaping
+from tidegate.shapes.group import How
 from tidegate.store.registry import Registry
 from tidegate.store.shelf import Shelf
 from tidegate.store.view import View
@@ -50,8 +51,8 @@ class Subscriptions:
     registry: Registry | None = None
     version: int | None = None
     """The version of all publications, where it is settled beforehand."""
-    shaping: Shaping = field(default_factory=Shaping.here)
-    """What was known of shapes where this was made, which is the driver."""
+    how: How = field(default_factory=looked_up_with)
+    """What shapes are looked up with where this was made, which is the driver."""
 
     def of_task(self) -> int:
         """The version for the publications of this task."""
@@ -67,10 +68,10 @@ class Subscriptions:
     def view(self, oldest: int, version: int) -> View:
         """What stands for these versions; whoever needs a version that is not there yet has it made."""
         shelf = _shelf(self.shelf)
-        with self.shaping.known():
-            if self.registry is not None and not shelf.covers(oldest, version):
-                self.registry.prepare(oldest, version)
-            return shelf.view(oldest, version)
+        look_up_with(self.how)
+        if self.registry is not None and not shelf.covers(oldest, version):
+            self.registry.prepare(oldest, version)
+        return shelf.view(oldest, version)
 
 
 @lru_cache(maxsize=8)

@@ -15,15 +15,16 @@ from time import monotonic
 from typing import Any, Protocol
 
 import numpy as np
+import orjson
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.demo import tables
 from tidegate.errors import SettingError, shown
 from tidegate.files import FORMATS
+from tidegate.index.shapes import looked_up_with
 from tidegate.pipeline import feed
 from tidegate.pipeline.logsource import ROWS, LogSource
-from tidegate.pipeline.shaping import Shaping
 from tidegate.store.log import Log
 from tidegate.store.registry import Registry
 
@@ -87,7 +88,7 @@ class LoggedSource:
             options["clock"] = str(clock)
         if registry is not None:
             options |= {"registry": registry.url, "storage": os.fspath(registry.shelf)}
-            options["shapes"] = Shaping.here().text()
+            options["shapes"] = orjson.dumps(looked_up_with().plain()).decode()
         return spark.readStream.format("tidegate-log").options(**options).load(), feed.slices
 
     def done(self, offset: dict[str, Any]) -> None:

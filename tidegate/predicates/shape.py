@@ -30,7 +30,7 @@ from tidegate.predicates.ranges import Point, Ranges
 from tidegate.shapes import named
 from tidegate.shapes.normal import LONGEST, SHORTEST, distance, normal, rendered
 
-__all__ = ["Asked", "Shape", "asked", "drawn", "series_of"]
+__all__ = ["Asked", "Shape", "asked", "drawn", "series_of", "written_out"]
 
 Series = NDArray[np.float64]
 
@@ -217,6 +217,23 @@ def _readings(node: Node) -> int:
     if isinstance(value, bool | str) or value is None or value != int(value) or not SHORTEST <= value <= LONGEST:
         raise Mismatch(f"a whole number of {SHORTEST} to {LONGEST} readings", to_text(node), node)
     return int(value)
+
+
+def written_out(node: Node) -> Node:
+    """The expression with users' own shapes as the points they stand for: what it means where nobody knows them."""
+    if not isinstance(node, Call):
+        return node
+    if node.op != "shape" or len(node.args) < 2:
+        args = tuple(map(written_out, node.args))
+        return (
+            node if all(new is old for new, old in zip(args, node.args, strict=True)) else Call(node.op, args, node.at)
+        )
+    attribute, series, *rest = node.args
+    own = {shape.name: shape.points for shape in named.own()}
+    points = own.get(series.value) if isinstance(series, Literal) and isinstance(series.value, str) else None
+    if points is None:
+        return node
+    return Call("shape", (attribute, listed(list(map(Literal, points))), *(rest or [Literal("stretched")])), node.at)
 
 
 _RELATIONS = {"<=": (False, False), "<": (True, False), ">": (False, True), ">=": (True, True)}

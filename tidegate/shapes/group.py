@@ -58,6 +58,11 @@ class How(NamedTuple):
         name = self.transform if isinstance(self.transform, str) else ""
         return {"transform": name, "structure": self.structure, "features": self.features}
 
+    @staticmethod
+    def restored(plain: dict[str, Any]) -> How:
+        """What was written so; the default in place of a transform that was fitted, since any gives the answers."""
+        return How(**plain) if plain["transform"] else DEFAULT_HOW
+
     def checked(self) -> How:
         """Itself, or an error that says what is wrong."""
         if not isinstance(self.transform, Transform) and self.transform not in TRANSFORMS:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self
 
 from sqlalchemy import URL, Column, Connection, Index, MetaData, Select, Table, bindparam, delete, func, select, update
 
-from tidegate.engine import compiled, without_garbage_collection
+from tidegate.engine import compiled, self_contained, without_garbage_collection
 from tidegate.errors import SettingError, SubscriptionError, TidegateError, UnknownSubscription, shown
 from tidegate.index.catalogue import stored
 from tidegate.language import DEFAULT_LIMITS, Limits
@@ -169,7 +169,7 @@ class Registry:
             if subscription.id in ids:
                 raise SubscriptionError("each id once", f"{shown(subscription.id)} twice")
             ids.add(subscription.id)
-            expressions.append(stored(subscription.where))
+            expressions.append(stored(self_contained(subscription, self._limits)))
             for text in (subscription.id, subscription.subscriber, expressions[-1]):
                 if "\0" in text:  # PostgreSQL has no such text
                     raise SubscriptionError("text without the character NUL", shown(text), shown(subscription.id))

@@ -25,11 +25,13 @@ COLUMNS = {
     "interval_us": "interval µs/pub",
     "rstar_us": "rstar µs/pub",
     "faiss_us": "FAISS µs/pub",
-    "scan_candidates_ratio": "scan's candidates ÷ cascade",
-    "rstar_candidates_ratio": "rstar's candidates ÷ cascade",
+    "scan_ratio": "scan ÷ cascade",
+    "rstar_ratio": "rstar ÷ cascade",
     "rstar_library_ratio": "rtree's own candidates ÷ cascade",
     "faiss_ratio": "FAISS ÷ cascade",
     "memory_ratio": "memory ÷ float32 series",
+    "rate": "subscriptions/s",
+    "engine_us": "engine µs/pub",
     "accuracy": "accuracy",
 }
 
@@ -37,7 +39,7 @@ COLUMNS = {
 def experiments(plan: Plan, seed: int) -> Iterator[dict[str, Any]]:
     """All rows. Those of a figure have ``points``."""
     # Here, so that `tidegate bench` can list this bench without loading what it needs.
-    from bench.papers.timeseries import feature_space, race, real, subscribing, walks
+    from bench.papers.timeseries import engine, feature_space, race, real, subscribing, walks
 
     most = plan.counts[-1]
     say(f"{most:,} random walks of {plan.length:,} samples")
@@ -64,6 +66,7 @@ def experiments(plan: Plan, seed: int) -> Iterator[dict[str, Any]]:
     yield figure("figure 7", feature_space.growth(plan, series, these, some, eight), k=plan.k, c=eight)
     yield figure("figure 8", subscribing.subscribing(plan, series, these, some, eight), k=plan.k, c=eight)
     one = scales[0.01]
+    yield engine.subscribed(plan, series, plan.k, one)
     found = feature_space.coefficients(plan, series, centres, points, one)
     yield figure("coefficients", found, subscriptions=most, c=one)
     few = series.first(most, plan.races[0.08][0])

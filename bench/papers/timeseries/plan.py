@@ -27,6 +27,8 @@ class Plan:
     """Publications and rounds of whole matches, by share of candidates."""
     repeated: int
     """Most subscriptions that are subscribed to more than once, to take a median: more take too long."""
+    engine: int
+    """Subscriptions of an engine."""
     windows: int
     """Most windows of stocks that are subscribed to."""
     checked: int = 3
@@ -43,6 +45,7 @@ FULL = Plan(
     rounds=3,
     races={0.01: (200, 5), 0.08: (60, 5)},
     repeated=10_000,
+    engine=20_000,
     windows=100_000,
 )
 
@@ -56,5 +59,6 @@ QUICK = Plan(
     rounds=2,
     races={0.01: (20, 2), 0.08: (20, 2)},
     repeated=400,
+    engine=300,
     windows=1_000,
 )

@@ -74,26 +74,27 @@ def asked(rows: dict[str, Row]) -> list[str]:
     most = max(rows["figure 8"]["points"], key=lambda point: point["subscriptions"])
     pairs = rows["doubling"]["points"]
     worst = max(pairs, key=lambda pair: pair["ratio"])
-    behind = min(eight[f"{name}{step}_ratio"] for name in NAMES[1:] for step in ("", "_candidates"))
-    behind = min(behind, eight["faiss_ratio"])
+    behind = min(eight[f"{name}_ratio"] for name in (*NAMES[1:], "faiss"))
+    engine = rows["an engine"]
     found = [
-        ("times as fast as the R*-tree's candidates, by its library", "≥ 30", one["rstar_library_ratio"], 30),
-        ("times as fast as the R*-tree's candidates alone", "≥ 30", one["rstar_candidates_ratio"], 30),
-        ("times as fast as the R*-tree's whole match", "≥ 30", one["rstar_ratio"], 30),
-        ("times as fast as the scan's candidates alone", "≥ 3, aim 10", one["scan_candidates_ratio"], 3),
-        ("times as fast as the scan's whole match", "≥ 3, aim 10", one["scan_ratio"], 3),
+        ("times as fast as the R*-tree that its library searches", "≥ 30", _by_library(one), 30),
+        ("times as fast as that R*-tree walked by our compiled code", "≥ 30", one["rstar_ratio"], 30),
+        ("times as fast as the scan", "≥ 3, aim 10", one["scan_ratio"], 3),
         ("times as fast as FAISS", "≥ 5", one["faiss_ratio"], 5),
         (f"at {eight['candidates']:.1f} %: times as fast as the best of all", "> 1", behind, 1),
         ("subscriptions per second, normal forms included", "≥ 5,000", most["rate"], 5000),
+        (f"the same for an engine that reads CQL2-JSON, {engine['subscriptions']:,}", "≥ 5,000", engine["rate"], 5000),
         ("memory ÷ the float32 series", "≤ 1.2", -one["memory_ratio"], -1.2),
+        ("the same for that engine's index", "≤ 1.2", -engine["memory_ratio"], -1.2),
         (f"match time at 2N ÷ at N, worst at N = {worst['subscriptions']:,}", "≤ 2", -worst["ratio"], -2),
     ]
     return [
         "## What was asked for",
         text(
             f"The cascade with N = {one['subscriptions']:,}, L = {one['length']:,}, k = {one['k']}, "
-            f"{one['candidates']:.2f} % candidates, {one['matches']:,.1f} matches per publication. Its time is always "
-            "that of the whole, exact match, also where the rival only lists candidates."
+            f"{one['candidates']:.2f} % candidates, {one['matches']:,.1f} matches per publication. Times are those of "
+            "whole, exact matches; what its library takes to search the R*-tree is made whole by the time that our "
+            "walk of the same tree takes to verify its candidates."
         ),
         table(
             ["the cascade", "wanted", "measured", "held"],
@@ -105,6 +106,18 @@ def asked(rows: dict[str, Row]) -> list[str]:
             + "."
         ),
         text(
+            f"The engine holds {engine['own_memory_ratio']:.2f} times the float32 series in memory of its own, all "
+            "included (the exact series and the expressions lie in files), and needs "
+            f"{engine['engine_us']:,.0f} µs per publication from Arrow table to grouped notifications."
+        ),
+        text(
+            "Candidates alone, which are not yet an answer, the scan lists in "
+            f"{one['scan_candidates_ratio']:.2f} times the cascade's whole match at {one['candidates']:.1f} % and in "
+            f"{eight['scan_candidates_ratio']:.2f} times at {eight['candidates']:.1f} %, our walk of the R*-tree in "
+            f"{one['rstar_candidates_ratio']:.2f} and {eight['rstar_candidates_ratio']:.2f} times: what the cascade "
+            "saves is above all the reading of whole series, since it also knows what is surely near."
+        ),
+        text(
             "Below, *candidates* is the time from a publication's normal form to the candidate list and *whole "
             "match* that to the exact list. FAISS's IndexFlatIP has the tolerance as one dimension more; IndexFlatL2 "
             "is searched with the widest tolerance of all and then sifted, after the others rather than in turns "
@@ -113,6 +126,12 @@ def asked(rows: dict[str, Row]) -> list[str]:
             "the last line is the library's own search, all publications in one call."
         ),
     ]
+
+
+def _by_library(row: Row) -> float:
+    """A whole match with the library's own search."""
+    whole = row["rstar_library_us"] + row["rstar_us"] - row["rstar_candidates_us"]
+    return float(whole / row["cascade_us"])
 
 
 def race(row: Row) -> list[str]:
