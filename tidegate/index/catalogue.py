@@ -76,7 +76,7 @@ class Catalogue:
     def add(self, subscription: Subscription) -> int:
         """Number a subscription whose id is free."""
         number = self.numbers_given
-        stored: str | bytes | _Spooled = _stored(subscription.where)
+        stored: str | bytes | _Spooled = _packed(subscription.where)
         if self.numbers.setdefault(subscription.id, number) != number:
             raise SubscriptionError("an id that is not in use", shown(subscription.id))
         if len(stored) >= _LONG:
@@ -109,7 +109,7 @@ class Catalogue:
     def _text(self, where: str | bytes | _Spooled) -> str:
         if isinstance(where, _Spooled):
             where = self._spool.read(*where)
-        return where if isinstance(where, str) else where.decode()
+        return where if isinstance(where, str) else _unpacked(where)
 
     def _row(self, number: int) -> tuple[Any, ...]:
         base = int(self._table.num_rows)
@@ -159,19 +159,60 @@ class Catalogue:
         return pa.concat_tables([kept, pa.table(columns, SCHEMA)]).combine_chunks()
 
 
-def _stored(where: str | dict[str, Any] | bool) -> str | bytes:
+def _packed(where: str | dict[str, Any] | bool) -> str | bytes:
+    """An expression as text, or as JSON; arrays of doubles in it as they are, behind JSON that says where they are.
+
+    To write and read a long series as text takes longer than all else that is done with it.
+    """
     if isinstance(where, str):
         return where
+    arrays: list[bytes] = []
+    length = 0
+
+    def aside(value: Any) -> Any:
+        nonlocal length
+        if isinstance(value, np.ndarray) and value.dtype == np.float64:
+            arrays.append(value.tobytes())
+            length += len(arrays[-1])
+            return {_DOUBLES: [length - len(arrays[-1]), len(value)]}
+        return value.tolist() if isinstance(value, np.ndarray | np.generic) else _refused(value)
+
     try:
-        return orjson.dumps(where, option=orjson.OPT_SERIALIZE_NUMPY)
+        text = orjson.dumps(where, default=aside)
     except TypeError:  # numbers that JSON has and orjson has not: as the language reads them
         return orjson.dumps(to_json(from_json(where, NO_LIMITS)))
+    return b"".join([b"\0", len(text).to_bytes(4, "little"), text, *arrays]) if arrays else text
+
+
+#: A key that stands for an array; no expression has one.
+_DOUBLES = "\0"
+
+
+def _refused(value: Any) -> Any:
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def _unpacked(kept: bytes) -> str:
+    """JSON as text."""
+    if kept[:1] != b"\0":
+        return kept.decode()
+    end = 5 + int.from_bytes(kept[1:5], "little")
+
+    def whole(value: Any) -> Any:
+        if isinstance(value, dict):
+            if _DOUBLES in value:
+                begin, count = value[_DOUBLES]
+                return np.frombuffer(kept, np.float64, count, end + begin)
+            return {key: whole(inner) for key, inner in value.items()}
+        return [whole(inner) for inner in value] if isinstance(value, list) else value
+
+    return orjson.dumps(whole(orjson.loads(kept[5:end])), option=orjson.OPT_SERIALIZE_NUMPY).decode()
 
 
 def stored(where: str | dict[str, Any] | bool) -> str:
     """An expression as text: CQL2 text as it is, CQL2-JSON as JSON."""
-    text = _stored(where)
-    return text if isinstance(text, str) else text.decode()
+    kept = _packed(where)
+    return kept if isinstance(kept, str) else _unpacked(kept)
 
 
 def restored(where: str) -> str | dict[str, Any] | bool:

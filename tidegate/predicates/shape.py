@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from hashlib import blake2b
+from hashlib import sha256
 from math import inf, sqrt
 from typing import Any, NamedTuple
 
@@ -255,6 +255,6 @@ def shape(call: Call, op: str, bound: float, node: Node) -> Alternatives:
         found = normal(values)
         assert found is not None, "a series of finite numbers that is not constant has a normal form"
         values, length = found, len(found)
-    key = blake2b((values + 0.0).tobytes(), digest_size=16).hexdigest()  # zeros have no sign in the language
+    key = sha256((values + 0.0).data).hexdigest()[:32]  # zeros have no sign in the language
     strict, negated = _RELATIONS[op]
     return [(Shape(about.attribute, key, length, bound, strict, negated, values),)]

@@ -7,7 +7,7 @@ what comes out is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from math import sqrt
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.cascade import BLOCK, FIRST, TILE, find_near
-from tidegate.shapes.scan import shared
+from tidegate.shapes.scan import in_chunks, shared
 from tidegate.shapes.structures import Candidates
 
 __all__ = ["ARRAYS", "Cascade", "Found", "bounds"]
@@ -31,7 +31,6 @@ _STEPS = (511, 1023, 2047, 4095, 16_383)
 #: square. A number is off by 2⁻²⁴ of itself, so the difference of two series by 2⁻²³ √n; sums of at most 256 squares
 #: are off by less than 2⁻¹⁵ of themselves, in whatever order they are taken, and longer ones are summed in doubles.
 _ABSOLUTE, _RELATIVE = 2.0**-20, 2.0**-14
-_CHUNK = 1024
 #: How much it matters that rows of a block are alike in their radius. A block is as hard to drop as its widest row.
 _ALIKE = 4
 #: Rows that are written before they are gathered.
@@ -64,16 +63,22 @@ class Cascade:
         rows, n = exact.shape
         ladder = Ladder.of(coordinates(exact[:1]).shape[1] if rows else 0)
         first = np.zeros((rows, FIRST), np.float32)
-        for begin, end in _chunks(rows):  # the first rung alone: it says where rows go
-            some = _Rungs(ladder, end - begin)
-            some.take(coordinates(exact[begin:end]), slice(0, end - begin))
-            first[begin:end] = some.first
+
+        def look(begin: int, end: int) -> None:  # the first rung alone: it says where rows go
+            some = coordinates(exact[begin:end])[:, : ladder.ends[0]]
+            first[begin:end, : ladder.ends[0]] = some
+            first[begin:end, FIRST - 1] = np.sqrt(np.maximum(n - (some * some).sum(1), 0))
+
+        in_chunks(look, rows)
         outer, inner = bounds(radii, n)
         places = -(-rows // BLOCK) * BLOCK
         number = _laid_out(first, np.sqrt(np.maximum(outer, 0))).astype(np.int32)
         laid = _Rungs(ladder, rows)
-        for begin, end in _chunks(rows):
+
+        def lay(begin: int, end: int) -> None:
             laid.take(coordinates(exact[number[begin:end]]), slice(begin, end))
+
+        in_chunks(lay, rows)
         reject = np.full(places, -1, np.float32)  # what fills up the last block is never near
         reject[:rows], accept = outer[number], inner[number]
         blocks = np.zeros((places, FIRST), np.float32)
@@ -200,8 +205,3 @@ def bounds(radii: Doubles, n: int) -> tuple[Singles, Singles]:
     outer = np.where(radii >= 0, (within + slack) ** 2 * (1 + _RELATIVE), -1.0)
     inner = np.where(radii > slack, (within - slack) ** 2 * (1 - _RELATIVE), 0.0)
     return outer.astype(np.float32), inner.astype(np.float32)
-
-
-def _chunks(rows: int) -> Iterator[tuple[int, int]]:
-    for begin in range(0, rows, _CHUNK):
-        yield begin, min(begin + _CHUNK, rows)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tidegate.kernels.spheres import SPHERES, in_spheres
 from tidegate.shapes.structures import Candidates, Structure, structure
 
-__all__ = ["Groups", "Scan", "aligned", "ends_of", "grouped", "limits_of", "shared"]
+__all__ = ["Groups", "Scan", "aligned", "ends_of", "grouped", "in_chunks", "limits_of", "shared"]
 
 #: Relatively, how much larger than told a sphere is taken to be, so that rounding never dismisses; and what is added
 #: to its square, for radii whose squares are rounded to nearly nothing.
@@ -24,6 +24,8 @@ SLACK, TINY = 1e-9, 1e-300
 
 #: Points times spheres that are worth a second core.
 _WORTH = 200_000
+#: Rows that are worked on at a time.
+_CHUNK = 1024
 
 _Floats = NDArray[np.float64]
 
@@ -52,6 +54,17 @@ class _Cores:
 
 
 _cores = _Cores()
+
+
+def in_chunks(work: Callable[[int, int], None], rows: int) -> None:
+    """Have rows worked on, some at a time, by all cores."""
+    cuts = [(begin, min(begin + _CHUNK, rows)) for begin in range(0, rows, _CHUNK)]
+    if len(cuts) < 2:
+        for begin, end in cuts:
+            work(begin, end)
+        return
+    for done in [_cores.pool().submit(work, begin, end) for begin, end in cuts]:
+        done.result()
 
 
 def shared(
