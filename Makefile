@@ -29,9 +29,9 @@ test: $(READY)
 	@echo "== import-linter: imports point one way"
 	@$(BIN)/lint-imports
 	@echo "== pytest: the tests that take seconds, with branch coverage"
-	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow" --cov --cov-report=term-missing:skip-covered --cov-fail-under=90
+	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow" --cov --cov-report=term-missing:skip-covered --cov-fail-under=90 --durations=12
 	@echo "== pytest: the tests that take minutes"
-	@$(BIN)/pytest -n 2 --dist worksteal -m slow
+	@$(BIN)/pytest -n 2 --dist worksteal -m slow --durations=8
 
 fast: $(READY)
 	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"

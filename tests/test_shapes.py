@@ -321,3 +321,23 @@ def test_an_unknown_way_to_look_up_is_refused():
     with pytest.raises(SettingError, match="one of fft, haar, paa as transform; got 'dct'"):
         look_up_with(How("dct"))
     assert issubclass(SettingError, TidegateError)
+
+
+def test_series_of_several_lengths_and_attributes_lie_together():
+    rng = np.random.default_rng(7)
+    engine, asked = tg.Engine(), []
+    for i in range(60):
+        n, name = (40, 41, 33)[i % 3], ("close", "open")[i % 2]
+        row = series(rng, n, 1)[0]
+        where = {**near_to(row, 1e-9)}
+        where["args"][0]["args"][0] = {"property": name}
+        engine.subscribe(asking(where, f"s{i}"))
+        asked.append((name, row.tolist()))
+        if i == 30:
+            engine.publish(published([1, 2, 4]))  # makes a segment, which is merged with the others
+    for i, (name, row) in enumerate(asked):
+        assert [n.subscription for n in engine.publish(published(row, name=name))] == [f"s{i}"]
+    (segment,) = (engine._index.compact(),)
+    assert (np.diff(segment.clauses.likenesses.length) >= 0).all()
+    for kin in segment.shapes._kin.values():
+        assert np.shares_memory(kin.exact, segment.clauses.likenesses.values)  # not a copy

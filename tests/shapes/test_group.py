@@ -28,6 +28,9 @@ NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-5, 5).
 @given(st.lists(NUMBERS | st.sampled_from([inf, -inf, float("nan")]), max_size=40))
 @example([5e-324, 0.0, 0.0])
 @example([1e308, -1e308, 1e-300])
+@example([1.7976931348623157e308, 2.2e-16, 3e-308])
+@example([2.2250738585072014e-308, 5e-324, -1e-310])
+@example([1.2e-308, 5e-324, -1e-310])
 @example([1.0, 1.0, nextafter(1.0, 2.0)])
 def test_a_normal_form_is_that_of_the_loops(series):
     wanted, found = normal_form(series), normal(series)

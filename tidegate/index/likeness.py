@@ -94,6 +94,7 @@ class Drafted:
         self._series: dict[tuple[bytes, int], int] = {}
         self._numbers: dict[tuple[int, int, float], int] = {}
         self._sizes: list[int] = []
+        self._asked_of: list[int] = []
         self._spool = Spool()
 
     def code(self, shape: Shape) -> int:
@@ -108,22 +109,35 @@ class Drafted:
         s = self._series.setdefault((key, length), len(self._series))
         if s == len(self._sizes):
             self._sizes.append(len(values))
+            self._asked_of.append(a)
             self._spool.append(np.ascontiguousarray(values))
         return self._numbers.setdefault((a, s, bound), len(self._numbers))
 
     def likenesses(self) -> Likenesses:
         """What was collected."""
-        attribute, series, bound = zip(*self._numbers, strict=True) if self._numbers else ((), (), ())
-        start = np.zeros(len(self._sizes) + 1, np.int64)
-        np.cumsum(self._sizes, out=start[1:])
-        keys = b"".join(key for key, _ in self._series)
+        given = np.array(list(self._numbers), np.float64).reshape(-1, 3)
+        attribute, series, bound = given[:, 0].astype(np.uint16), given[:, 1].astype(np.int64), given[:, 2].copy()
+        sizes, values = np.array(self._sizes, np.int64), self._spool.doubles()
+        length = np.array([length for _, length in self._series], np.int32)
+        keys = np.frombuffer(b"".join(key for key, _ in self._series), np.uint8).reshape(-1, 16)
+        order = np.lexsort(
+            (np.array(self._asked_of, np.int64), length)
+        )  # so that those that are looked up together lie together
+        if (np.diff(order) != 1).any():
+            begins, spool = np.cumsum(sizes) - sizes, Spool()
+            for s in order:
+                spool.append(values[begins[s] : begins[s] + sizes[s]])
+            sizes, length, keys, values = sizes[order], length[order], keys[order], spool.doubles()
+            series = np.argsort(order)[series]
+        start = np.zeros(len(sizes) + 1, np.int64)
+        np.cumsum(sizes, out=start[1:])
         return Likenesses(
             attributes=tuple(self._attributes),
-            attribute=np.array(attribute, np.uint16),
-            series=np.array(series, np.int32),
-            bound=np.array(bound, np.float64),
-            key=np.frombuffer(keys, np.uint8).reshape(-1, 16),
-            length=np.array([length for _, length in self._series], np.int32),
+            attribute=attribute,
+            series=series.astype(np.int32),
+            bound=bound,
+            key=keys,
+            length=length,
             start=start,
-            values=self._spool.doubles(),
+            values=values,
         )

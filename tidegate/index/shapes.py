@@ -118,7 +118,7 @@ class Shapes:
         self._likenesses = likenesses = clauses.likenesses
         self.how = _how[0] if how is None else how
         self._kin: dict[tuple[int, int], _Kin] = {}
-        self._stretched: dict[int, list[int]] = {}
+        self._stretched: dict[int, list[tuple[int, NDArray[np.int64]]]] = {}
         by_group = np.lexsort((
             likenesses.series, likenesses.length[likenesses.series], likenesses.attribute
         ))  # fmt: skip
@@ -130,12 +130,8 @@ class Shapes:
             if at[1]:
                 self._kin[at] = self._kindred(mine, at, saved)
             else:
-                self._stretched[at[0]] = sorted(set(likenesses.series[mine].tolist()))
-        self._by_series: dict[tuple[int, int], NDArray[np.int64]] = {
-            (a, s): np.flatnonzero((likenesses.attribute == a) & (likenesses.series == s))
-            for a, several in self._stretched.items()
-            for s in several
-        }
+                series, first = np.unique(likenesses.series[mine], return_index=True)
+                self._stretched[at[0]] = list(zip(series.tolist(), np.split(mine, first[1:]), strict=True))
         self.driver, self._driven_start, self._driven = _drivers(clauses)
 
     @staticmethod
@@ -203,13 +199,19 @@ class Shapes:
                     found.have_shape(a, rows)
                     if kin is not None:
                         _matched(kin, rows, normals, found)
-                    for s in stretched or ():
-                        self._drawn(a, s, rows, normals, found)
+                    for s, theirs in stretched or ():
+                        self._drawn(s, theirs, rows, normals, found)
         return found
 
-    def _drawn(self, a: int, s: int, rows: NDArray[np.int64], normals: NDArray[np.float64], found: Near) -> None:
+    def _drawn(
+        self,
+        s: int,
+        likenesses: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        normals: NDArray[np.float64],
+        found: Near,
+    ) -> None:
         shape = drawn(np.array(self._likenesses.of_series(s)), normals.shape[1])
-        likenesses = self._by_series[a, s]
         if shape is None:
             for likeness in likenesses.tolist():
                 found.cannot_be_drawn(rows, likeness)

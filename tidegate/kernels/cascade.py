@@ -144,15 +144,16 @@ def find_near(
     nothing is left. ``work`` counts boxes, rows of blocks, pairs at each later rung, and pairs decided in doubles.
     """
     rows, n_blocks, levels = len(number), len(widest), len(rest)
-    boxes = np.empty((TILE, n_blocks), np.float32)
+    together = min(TILE, end - begin)
+    boxes = np.empty((together, n_blocks), np.float32)
     sums = np.empty(BLOCK, np.float32)
-    place, far = np.empty((TILE, rows), np.int32), np.empty((TILE, rows), np.float32)
-    opened = np.empty(TILE, np.int64)
+    place, far = np.empty((together, rows), np.int32), np.empty((together, rows), np.float32)
+    opened = np.empty(together, np.int64)
     written = 0
-    for tile in range(begin, end, TILE):
-        if written + TILE * rows > len(found):
+    for tile in range(begin, end, together):
+        points = min(together, end - tile)
+        if written + points * rows > len(found):
             return written, tile
-        points = min(TILE, end - tile)
         for t in range(points):
             _boxes(first, tile + t, low, high, boxes, t)
             opened[t] = 0

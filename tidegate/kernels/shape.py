@@ -31,9 +31,15 @@ def normal_form(series: NDArray[np.float64], out: NDArray[np.float64]) -> bool:
     if low == high:
         return False
     exponent = -frexp(most)[1]  # a power of two, so that nothing but the smallest numbers is rounded
+    if exponent < 1024:  # that power is a double: a product is what ldexp gives, and many times as fast
+        power = ldexp(1.0, exponent)
+        for i in range(n):
+            out[i] = series[i] * power
+    else:
+        for i in range(n):
+            out[i] = ldexp(series[i], exponent)
     mean = 0.0
     for i in range(n):
-        out[i] = ldexp(series[i], exponent)
         mean += out[i]
     mean /= n
     error = 0.0

@@ -115,27 +115,27 @@ class Cascade:
         self, normals: Doubles, coordinates: Callable[[Doubles], Doubles], arrays: list[NDArray[Any]]
     ) -> Candidates:
         """Each core has some of the points."""
-        points = np.ascontiguousarray(normals)
-        found = coordinates(points)
-        rungs = _Rungs(Ladder.of(found.shape[1]), len(points))
-        rungs.take(found, slice(0, len(points)))
 
         def find(some: slice, ends: NDArray[np.int64], tested: NDArray[np.int64]) -> NDArray[np.int32]:
-            start, lists, begin, before = np.zeros(len(points) + 1, np.int64), [], some.start, 0
+            points = np.ascontiguousarray(normals[some])
+            found = coordinates(points)
+            rungs = _Rungs(Ladder.of(found.shape[1]), len(points))
+            rungs.take(found, slice(0, len(points)))
+            start, lists, begin, before = np.zeros(len(points) + 1, np.int64), [], 0, 0
             work = np.zeros(6, np.int64)
-            while begin < some.stop:
-                room = np.empty(max(2 * TILE * len(arrays[-1]), _ROOM), np.int32)
+            while begin < len(points):
+                room = np.empty(max(min(2 * TILE, len(points)) * len(arrays[-1]), _ROOM), np.int32)
                 written, after = find_near(
                     rungs.first, rungs.second, rungs.third, rungs.last, rungs.rest, rungs.steps, points,
-                    *arrays, self.exact, self.radii, begin, some.stop, start, room, work,
+                    *arrays, self.exact, self.radii, begin, len(points), start, room, work,
                 )  # fmt: skip
                 lists.append(room[:written].copy() if 4 * written < len(room) else room[:written])
-                ends[begin - some.start : after - some.start] = start[begin + 1 : after + 1] + before
+                ends[begin:after] = start[begin + 1 : after + 1] + before
                 begin, before = after, before + written
             tested[:] = (work[0] + work[1]) // max(1, len(tested))  # boxes are tested for many at a time
             return np.concatenate([np.empty(0, np.int32), *lists])
 
-        return shared(find, len(points), len(self.radii))
+        return shared(find, len(normals), len(self.radii))
 
 
 class Ladder(NamedTuple):

@@ -138,9 +138,15 @@ class Group:
             return Found(np.zeros(len(normals) + 1, np.int64), np.empty(0, np.int32))
         if self.structure == CASCADE:
             return self._cascade.match(normals, self._transform.coordinates)
-        coordinates = self._transform.coordinates(normals)
-        proposed = self._structure.candidates(np.ascontiguousarray(coordinates[:, : self._features]))
-        points = coordinates.astype(np.float32)
+        points = np.empty((len(normals), self._rows.shape[1]), np.float32)
+        features = np.empty((len(normals), self._features))
+
+        def transform(begin: int, end: int) -> None:
+            found = self._transform.coordinates(normals[begin:end])
+            points[begin:end], features[begin:end] = found, found[:, : self._features]
+
+        scan.in_chunks(transform, len(normals), 32)
+        proposed = self._structure.candidates(features)
 
         def find(some: slice, ends: NDArray[np.int64], tested: NDArray[np.int64]) -> NDArray[np.int32]:
             found = np.empty(proposed.start[some.stop] - proposed.start[some.start], np.int32)

@@ -56,9 +56,9 @@ class _Cores:
 _cores = _Cores()
 
 
-def in_chunks(work: Callable[[int, int], None], rows: int) -> None:
+def in_chunks(work: Callable[[int, int], None], rows: int, chunk: int = _CHUNK) -> None:
     """Have rows worked on, some at a time, by all cores."""
-    cuts = [(begin, min(begin + _CHUNK, rows)) for begin in range(0, rows, _CHUNK)]
+    cuts = [(begin, min(begin + chunk, rows)) for begin in range(0, rows, chunk)]
     if len(cuts) < 2:
         for begin, end in cuts:
             work(begin, end)

@@ -66,7 +66,7 @@ def experiments(plan: Plan, seed: int) -> Iterator[dict[str, Any]]:
     yield figure("figure 7", feature_space.growth(plan, series, these, some, eight), k=plan.k, c=eight)
     yield figure("figure 8", subscribing.subscribing(plan, series, these, some, eight), k=plan.k, c=eight)
     one = scales[0.01]
-    yield engine.subscribed(plan, series, plan.k, one)
+    yield engine.subscribed(plan, seed, one)
     found = feature_space.coefficients(plan, series, centres, points, one)
     yield figure("coefficients", found, subscriptions=most, c=one)
     few = series.first(most, plan.races[0.08][0])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +17,30 @@ import pyarrow as pa
 import tidegate as tg
 from bench.harness import median, say, timed
 from bench.papers.timeseries.plan import Plan
-from bench.papers.timeseries.walks import Doubles, Series
+from bench.papers.timeseries.walks import Doubles, Series, walks
 from tidegate.shapes.group import Group
+from tidegate.shapes.normal import normals
 
 __all__ = ["subscribed"]
 
 _NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
 
-def subscribed(plan: Plan, series: Series, k: int, c: float) -> dict[str, Any]:
-    """One row: subscriptions per second, bytes, and microseconds per publication, parsing and notifying included."""
-    few = series.first(min(plan.engine, len(series.subscriptions)), plan.publications)
+def subscribed(plan: Plan, seed: int, c: float) -> dict[str, Any]:
+    """One row: subscriptions per second, bytes, and microseconds per publication, parsing and notifying included.
+
+    In a process of its own, so that all memory is the engine's.
+    """
+    say(f"{plan.engine:,} subscriptions to an engine")
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as alone:
+        return alone.submit(_measured, plan, seed, c).result()
+
+
+def _measured(plan: Plan, seed: int, c: float) -> dict[str, Any]:
+    few = walks(seed, plan.engine, plan.publications, plan.length)
     radii = few.radii(c)
     n = len(radii)
-    say(f"{n:,} subscriptions to an engine")
+    tg.Engine(_subscriptions(few.first(64), radii[:64]))  # compiles what there is to compile
     gc.collect()
     before = _own_memory()
     seconds, engine = timed(partial(tg.Engine, _subscriptions(few, radii)))
@@ -41,7 +53,7 @@ def subscribed(plan: Plan, series: Series, k: int, c: float) -> dict[str, Any]:
         "what": "an engine",
         "subscriptions": n,
         "length": few.length,
-        "k": k,
+        "k": plan.k,
         "c": c,
         "rate": n / seconds,
         "engine_us": median([took for took, _ in rounds]) / len(few.publications) * 1e6,
@@ -66,8 +78,6 @@ def _table(publications: Doubles) -> pa.Table:
 
 def _wanted(series: Series, radii: Doubles) -> set[tuple[str, str]]:
     """The matches of normal forms of normal forms, which differ in the last bits: what an engine makes of them."""
-    from tidegate.shapes.normal import normals
-
     again, published = normals(series.subscriptions)[0], normals(series.publications)[0]
     start, rows = Group(again, radii).match(published)
     return {(str(p), str(r)) for p in range(len(published)) for r in rows[start[p] : start[p + 1]]}
