@@ -15,6 +15,7 @@ MODULES = {
     "pipeline": "bench.pipeline",
     "topk": "bench.topk",
     "together": "bench.together",
+    "shapes-in-streams": "bench.shapes_in_streams",
     "patterns-on-spark": "bench.patterns_on_spark",
     "timeseries": "bench.papers.timeseries",
 }

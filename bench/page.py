@@ -68,9 +68,30 @@ In *together*, readings are SensorScope's (EPFL, Grand-St-Bernard 2007; not part
 - *Python*: a deque per filter and subscription, as written by hand, for at most 10,000 of them and scaled up.
 - Compared are the notifications, with all their publications, of 200 subscriptions in the flat rounds.
 
+In *shapes-in-streams*, 100 sources publish in turn, readings and shapes are random walks (or white noise, where one
+shape of five is a stretch of the readings, else nothing is told), and windows are filled before the rounds:
+
+- *readings/s*: `engine.publish(table, grouped=True)`; *ε ÷ √n*: the tolerance, where √2 is the distance of shapes that
+  have nothing in common.
+- *numpy*: a deque per source, the normal form once per reading, one call for the distances of all subscriptions.
+- *one by one*: normal form and distance for each subscription, for 10 of them and scaled up.
+- *state bytes/source*: the most after a round, less that of the first reading, publications not yet let go of included.
+- Compared are the notifications of 50 subscriptions, with publication and distance (to 1e-9), which a twin from a
+  snapshot tells flat.
+
 In *patterns-on-spark*, the same publications and subscriptions go from the log through Spark to grouped Parquet. *in
 process* is one engine with as many threads as cores. All notifications are compared by their number and a sum over
 subscription, publication and time. *combine* is the slowest shard's step, *writing what it tells* its Parquet.
+
+In *timeseries*, the experiments of Manassiev and Jacobsen 2004 are repeated, with FAISS beside their structures and on
+real data. The table here has whole matches only; [its own page](../bench/papers/timeseries/README.md) has the figures,
+what agrees with the paper and what does not, and what was asked for.
+
+- *cascade*, *scan*, *interval*, *rstar*, *FAISS*: from a publication in normal form to its exact matches, two cores.
+- *rtree's own candidates*: the search of the R*-tree's library, on one core, which ends with boxes; *rstar* walks the
+  same tree in compiled code of ours and verifies what it finds.
+- *engine*: subscriptions from CQL2-JSON, publications from an Arrow table to grouped notifications.
+- The rows without times are figures and classifications, which that page has.
 """
 
 

@@ -12,30 +12,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tidegate.kernels.encode import mixed
+from tidegate.kernels.spots import spot_of
 
-__all__ = ["advance_absent", "place_watches", "step_absent"]
+__all__ = ["advance_absent", "step_absent"]
 
 _jit = njit(cache=True, nogil=True)
-
-
-@_jit
-def _spot(table: Any, slot: int, one: Any, two: Any, watch_slot: Any, watch_source: Any) -> int:
-    """Where a watch is in the table, or where it would be."""
-    mask = np.uint64(len(table) - 1)
-    i = mixed(one ^ mixed(np.uint64(slot))) & mask
-    while True:
-        w = table[i]
-        if w < 0 or (watch_slot[w] == slot and watch_source[w, 0] == one and watch_source[w, 1] == two):
-            return int(i)
-        i = (i + np.uint64(1)) & mask
-
-
-@_jit
-def place_watches(table: NDArray[np.int64], watch_slot: NDArray[np.int64], watch_source: NDArray[np.uint64]) -> None:
-    """Fill an empty table (all −1, a power of two, less than half full) with all watches."""
-    for w in range(len(watch_slot)):
-        table[_spot(table, watch_slot[w], watch_source[w, 0], watch_source[w, 1], watch_slot, watch_source)] = w
 
 
 @_jit
@@ -80,7 +61,7 @@ def step_absent(
                 if not since[s] <= version[item] < until[s]:
                     continue
                 one, two = (source[item, 0], source[item, 1]) if by_source[s] else (np.uint64(0), np.uint64(0))
-                spot = _spot(table, s, one, two, watch_slot, watch_source)
+                spot = spot_of(table, s, one, two, watch_slot, watch_source)
                 w = table[spot]
                 if w < 0:
                     if watches == len(watch_slot) or 2 * watches >= len(table):

@@ -18,12 +18,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tidegate.kernels.encode import mixed
 from tidegate.kernels.shape import normal_form
+from tidegate.kernels.spots import spot_of
 
 __all__ = [
     "DONE", "FEATURES", "FREE", "LANES", "NO_EXCURSIONS", "NO_POOL", "NO_TRACKS", "ROWS", "SLACK", "TOLD", "WASTE",
-    "features_of", "link_excursions", "pack_tracks", "place_tracks", "step_excursions",
+    "features_of", "link_excursions", "pack_tracks", "step_excursions",
 ]  # fmt: skip
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
@@ -58,25 +58,6 @@ def features_of(form: NDArray[np.float64], out: NDArray[np.float64]) -> None:
         out[b] = mean * sqrt(high - low)
     out[blocks:_MEANS] = 0.0
     out[_MEANS] = sqrt(left)
-
-
-@_jit
-def _spot(table: Any, group: int, one: Any, two: Any, track_group: Any, track_source: Any) -> int:
-    """Where a track is in the table, or where it would be."""
-    mask = np.uint64(len(table) - 1)
-    i = mixed(one ^ mixed(np.uint64(group))) & mask
-    while True:
-        t = table[i]
-        if t < 0 or (track_group[t] == group and track_source[t, 0] == one and track_source[t, 1] == two):
-            return int(i)
-        i = (i + np.uint64(1)) & mask
-
-
-@_jit
-def place_tracks(table: NDArray[np.int64], track_group: NDArray[np.int64], track_source: NDArray[np.uint64]) -> None:
-    """Fill an empty table (all −1, a power of two, less than half full) with all tracks."""
-    for t in range(len(track_group)):
-        table[_spot(table, track_group[t], track_source[t, 0], track_source[t, 1], track_group, track_source)] = t
 
 
 @_jit
@@ -289,7 +270,7 @@ def step_excursions(
                     out_distance = np.concatenate((out_distance, np.empty(more)))
                 target = _target(group_longest[g])
                 one, two = source[item, 0], source[item, 1]
-                spot = _spot(table, g, one, two, track_group, track_source)
+                spot = spot_of(table, g, one, two, track_group, track_source)
                 t = table[spot]
                 if t < 0:
                     if tracks == len(track_group) or 2 * tracks >= len(table):

@@ -8,7 +8,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from tidegate.kernels.absent import advance_absent, place_watches, step_absent
+from tidegate.kernels.absent import advance_absent, step_absent
+from tidegate.kernels.spots import place_all
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call
@@ -118,7 +119,7 @@ class Absent(Family):
             array.reserve(more)
         size = 1 << (4 * (self._watch_slot.length + more) + 16).bit_length()
         self._table.replace(np.full(size, -1))
-        place_watches(self._table.used, self._watch_slot.used, self._source.used)
+        place_all(self._table.used, self._watch_slot.used, self._source.used)
 
     # --- publications -----------------------------------------------------------------------------------------------
 

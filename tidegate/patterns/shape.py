@@ -33,9 +33,9 @@ from tidegate.kernels.excursion import (
     features_of,
     link_excursions,
     pack_tracks,
-    place_tracks,
     step_excursions,
 )
+from tidegate.kernels.spots import place_all
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal, Node
@@ -270,7 +270,7 @@ class Shape(Family):
             array.reserve(more)
         size = 1 << (4 * (self._of.length + more) + 16).bit_length()
         self._table.replace(np.full(size, -1))
-        place_tracks(self._table.used, self._of.used, self._source.used)
+        place_all(self._table.used, self._of.used, self._source.used)
 
     def _pack(self) -> None:
         """Move the readings of all tracks together."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import median, say
-from bench.papers.timeseries.brute import Found, dismissed, in_feature_space, matching
+from bench.papers.timeseries.brute import Found, dismissed, in_feature_space, matching, same
 from bench.papers.timeseries.interleaved import interleaved
 from bench.papers.timeseries.plan import Plan
 from bench.papers.timeseries.walks import Doubles, Series, features
@@ -82,7 +82,19 @@ def pruning(plan: Plan, series: Series, centres: Doubles, points: Doubles, scale
     few = series.first(len(centres), plan.publications)
     for share, c in scales.items():
         say(f"figures 5 and 6: {share:.1%} candidates")
-        yield measured(few, centres, points[: plan.publications], c, plan.rounds, inserted=True)
+        found = measured(few, centres, points[: plan.publications], c, plan.rounds, inserted=True)
+        seconds, exact = _whole(few, c, plan)
+        each = {name: median(times) / len(few.publications) * 1e6 for name, times in seconds.items()}
+        yield {**found, "whole": each, "whole_seconds": seconds, "exact": found["exact"] and exact}
+
+
+def _whole(series: Series, c: float, plan: Plan) -> tuple[dict[str, list[float]], bool]:
+    """The same publications to their exact matches, by the cascade and by the scan."""
+    names, radii = ("cascade", "scan"), series.radii(c)
+    groups = [Group(series.subscriptions, radii, structure=name, features=2 * plan.k) for name in names]
+    rivals = {name: partial(group.match, series.publications) for name, group in zip(names, groups, strict=True)}
+    seconds, found = interleaved(rivals, plan.rounds)
+    return seconds, same(*found.values())
 
 
 def growth(plan: Plan, series: Series, centres: Doubles, points: Doubles, c: float) -> Iterator[Any]:

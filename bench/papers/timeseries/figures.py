@@ -42,6 +42,7 @@ def draw(rows: dict[str, Row], folder: Path) -> list[str]:
     figures: dict[str, tuple[tuple[str, ...], Callable[[dict[str, Row]], Figure]]] = {
         "figure5": (("figures 5 and 6",), _figure5),
         "figure6": (("figures 5 and 6",), _figure6),
+        "whole": (("figures 5 and 6",), _whole),
         "figure7": (("figure 7",), _figure7),
         "figure8": (("figure 8",), _figure8),
         "classes": (("GunPoint, classes", "ItalyPowerDemand, classes", "ECG, where beats are"), _classes),
@@ -89,6 +90,10 @@ def _figure5(rows: dict[str, Row]) -> Figure:
 
 def _figure6(rows: dict[str, Row]) -> Figure:
     return _by_share(rows, "microseconds", "µs per publication, to the candidate list", "Figure 6: match time")
+
+
+def _whole(rows: dict[str, Row]) -> Figure:
+    return _by_share(rows, "whole", "µs per publication, to the exact matches", "Whole matches")
 
 
 def _figure7(rows: dict[str, Row]) -> Figure:

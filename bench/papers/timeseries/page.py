@@ -48,6 +48,8 @@ def page(facts: dict[str, Any]) -> str:
         *figure("figure6", "Match time against the size of the candidate list", findings.on_time(sizes)),
         "Microseconds per publication, from its normal form to the candidate list (*features*: to its features):",
         by_structure(sizes, "microseconds", *percent),
+        *figure("whole", "Whole matches against the size of the candidate list", findings.on_wholes(sizes)),
+        by_structure(sizes, "whole", *percent),
         *figure("figure7", "Match time against the number of subscriptions", findings.on_growth(growing)),
         "Microseconds per publication, from its normal form to the candidate list (*features*: to its features):",
         by_structure(growing, "microseconds", *count),
