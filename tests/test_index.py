@@ -388,7 +388,9 @@ def test_a_target_that_holds_something_else_is_left_alone(tmp_path):
 
 
 def saved_files(path):
-    made().save(path)
+    engine = made()
+    engine.subscribe(tg.Subscription("shape", "ann", "shape(close, (1, 2, 4)) <= 0.5"))
+    engine.save(path)
     return sorted(p.name for p in path.iterdir())
 
 

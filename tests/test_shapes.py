@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime, timedelta
 from math import inf, nan, sqrt
 
@@ -224,6 +225,8 @@ LIST = "a series of 3 to 65536 numbers"
         ("shape(close, (1, 2, 4)) <= no2", TypeMismatch, "a number to compare shape with"),
         ("shape(close, (1, 2, 4)) <= 'a'", TypeMismatch, "a number to compare shape with"),
         ("shape(close, (1, 2, 4)) BETWEEN 2 AND 1", TypeMismatch, "BETWEEN with the lower bound first"),
+        ("shape(close, (1, 2, 4)) BETWEEN 'a' AND 3", TypeMismatch, "a text to compare with a text 'a'"),
+        ("shape(close, (1, 2, 4)) BETWEEN 'a' AND 'b'", TypeMismatch, "a number to compare shape with"),
         ("shape(close, (1, 2, 4))", TypeMismatch, "a condition"),
         ("shape(close) <= 1", TypeMismatch, "2 to 4 arguments of shape"),
         ("2 * shape(close, (1, 2, 4)) <= 1", TypeMismatch, "a number, text, instant or truth value"),
@@ -341,3 +344,58 @@ def test_series_of_several_lengths_and_attributes_lie_together():
     assert (np.diff(segment.clauses.likenesses.length) >= 0).all()
     for kin in segment.shapes._kin.values():
         assert np.shares_memory(kin.exact, segment.clauses.likenesses.values)  # not a copy
+
+
+def test_a_snapshot_of_many_lengths_is_few_files(tmp_path):
+    rng = np.random.default_rng(8)
+    rows = {n: series(rng, n, 1)[0].tolist() for n in range(3, 130)}
+    engine = tg.Engine([asking(near_to(row, 0), str(n)) for n, row in rows.items()])
+    engine.save(tmp_path)
+    assert len(list(tmp_path.iterdir())) < 60
+    again = tg.Engine.load(tmp_path)
+    for n, row in rows.items():
+        assert [told.subscription for told in again.publish(published(row))] == [str(n)]
+    place = tmp_path / "cascades.bin"
+    place.write_bytes(place.read_bytes()[:-64])
+    with pytest.raises(tg.SnapshotError):
+        tg.Engine.load(tmp_path)
+
+
+@pytest.mark.parametrize("fails", [1, 2])
+def test_where_there_is_no_room_nothing_has_changed(monkeypatch, fails):
+    """First for the expression, then for the series."""
+    rng = np.random.default_rng(9)
+    rows = series(rng, 700, 3)
+    engine, calls, append = tg.Engine(), [], spool._write
+
+    def full(descriptor, data, at):
+        calls.append(at)
+        if len(calls) == fails:
+            raise OSError(28, "No space left on device")
+        append(descriptor, data, at)
+
+    monkeypatch.setattr(spool, "_FEW", 0)
+    engine.subscribe(asking(near_to(rows[0], 0), "zero"))
+    monkeypatch.setattr(spool, "_write", full)
+    with pytest.raises(tg.StoreError, match="room for temporary files; got No space left on device"):
+        engine.subscribe(asking(near_to(rows[1], 0), "one"))
+    assert "one" not in engine
+    engine.subscribe(asking(near_to(rows[2], 0), "two"))
+    assert told(engine, *rows.tolist()) == ["p0", "p2"]
+    engine.subscribe(asking(near_to(rows[1], 0), "one"))
+    engine.unsubscribe("one")
+    assert told(engine, *rows.tolist()) == ["p0", "p2"]
+    assert [subscription.id for subscription in engine] == ["zero", "two"]
+
+
+def test_a_spool_is_not_disturbed_by_a_child(monkeypatch):
+    monkeypatch.setattr(spool, "_FEW", 0)
+    kept = spool.Spool()
+    kept.append(b"aaaaa")
+    child = os.fork()
+    if child == 0:
+        kept.append(b"bbbbb")
+        os._exit(kept.read(0, 5) != b"aaaaa")
+    assert os.waitpid(child, 0)[1] == 0
+    assert kept.read(kept.append(b"ddddd"), 5) == b"ddddd"
+    assert kept.read(0, 10) == b"aaaaaddddd"

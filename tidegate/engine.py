@@ -68,6 +68,7 @@ class Engine:
         self._changing = threading.RLock()
         self._now: datetime | None = None
         self._shapeless = 0
+        self._counting = threading.Lock()
         if isinstance(subscriptions, Subscription) or not isinstance(subscriptions, Iterable):
             raise SubscriptionError("subscriptions, one after the other", shown(subscriptions))
         with without_garbage_collection():
@@ -90,7 +91,7 @@ class Engine:
                         self._stage.add(number, found)
                     else:
                         self._index.add(number, found)
-                except TidegateError:
+                except Exception:
                     self._catalogue.remove(subscription.id)
                     raise
         except TidegateError as error:
@@ -147,7 +148,7 @@ class Engine:
     def _flat(self, batch: Batch) -> pa.Table:
         plain = outcome.flat(batch, self._index.match(batch), self._catalogue)
         raised = self._raised(batch)
-        self._shapeless += batch.shapeless
+        self._count(batch)
         if not raised:
             return plain
         return outcome.by_time(pa.concat_tables([plain, *self._tables(raised)]))
@@ -155,9 +156,14 @@ class Engine:
     def _grouped(self, batch: Batch) -> pa.Table:
         plain = outcome.grouped(batch, self._index.match(batch), self._catalogue)
         told = self._raised(batch, ids=False)
-        self._shapeless += batch.shapeless
+        self._count(batch)
         raised = [outcome.raised_grouped(r, self._catalogue, r.owner.astype(np.int32)) for r in told]
         return pa.concat_tables([plain, *raised])
+
+    def _count(self, batch: Batch) -> None:
+        if found := batch.shapeless:
+            with self._counting:
+                self._shapeless += found
 
     def _raised(self, batch: Batch, ids: bool = True) -> list[Raised]:
         if not self._stage.patterns:

@@ -249,7 +249,7 @@ WRONG = [
         "cascade, scan, interval, rstar as structure; got 'tree'; at shapes.",
     ),
     (changed(shapes="[shapes]\nfeatures = 0"), "a whole number from 1; got 0; at shapes.features"),
-    (changed(shapes="[shapes]\nfeatures = 65"), "a number of features from 1 to 64; got 65; at shapes.features"),
+    (changed(shapes="[shapes]\nfeatures = 65"), "a number of features from 2 to 64; got 65; at shapes.features"),
     (changed(shapes="[shapes]\nfile = 7"), "text that is not empty; got 7; at shapes.file"),
     (f'shapes = "mine.toml"\n{changed()}', "a section [shapes]; got 'mine.toml'; at shapes"),
 ]

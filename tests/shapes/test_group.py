@@ -164,7 +164,7 @@ def test_memory_is_little_more_than_the_series_in_single_precision():
     [
         (How(transform="dct"), "one of fft, haar, paa as transform"),
         (How(structure="hash"), "one of cascade, "),
-        (How(features=0), "a number of features from 1 to 64"),
+        (How(features=0), "a number of features from 2 to 64"),
     ],
 )
 def test_a_deployment_is_told_what_it_may_choose(how, expected):

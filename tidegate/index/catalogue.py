@@ -77,11 +77,12 @@ class Catalogue:
         """Number a subscription whose id is free."""
         number = self.numbers_given
         stored: str | bytes | _Spooled = _packed(subscription.where)
-        if self.numbers.setdefault(subscription.id, number) != number:
+        if subscription.id in self.numbers:
             raise SubscriptionError("an id that is not in use", shown(subscription.id))
         if len(stored) >= _LONG:
             data = stored.encode() if isinstance(stored, str) else stored
-            stored = _Spooled(self._spool.append(data), len(data))
+            stored = _Spooled(self._spool.append(data), len(data))  # if that fails, nothing has changed
+        self.numbers[subscription.id] = number
         self._added.append(
             (subscription.id, subscription.subscriber, stored, subscription.active_from, subscription.active_until)
         )

@@ -106,11 +106,12 @@ class Drafted:
     def number(self, attribute: str, key: bytes, length: int, bound: float, values: NDArray[np.float64]) -> int:
         """The number of a likeness, a new one if it is not known."""
         a = self._attributes.setdefault(attribute, len(self._attributes))
-        s = self._series.setdefault((key, length), len(self._series))
-        if s == len(self._sizes):
+        s = self._series.get((key, length))
+        if s is None:
+            self._spool.append(np.ascontiguousarray(values))  # first: there may be no room
+            s = self._series[key, length] = len(self._series)
             self._sizes.append(len(values))
             self._asked_of.append(a)
-            self._spool.append(np.ascontiguousarray(values))
         return self._numbers.setdefault((a, s, bound), len(self._numbers))
 
     def likenesses(self) -> Likenesses:

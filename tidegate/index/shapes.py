@@ -136,8 +136,8 @@ class Shapes:
 
     @staticmethod
     def saved(clauses: Clauses, how: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Shapes:
-        """Those of a snapshot. What was looked up with a transform that was fitted is arranged anew."""
-        return Shapes(clauses, How.restored(how), arrays) if how["transform"] else Shapes(clauses)
+        """Those of a snapshot. What was looked up with a transform without a name is arranged anew."""
+        return Shapes(clauses, How.restored(how), arrays if how["transform"] else None)
 
     def _kindred(self, mine: NDArray[np.int64], at: tuple[int, int], saved: dict[str, NDArray[Any]] | None) -> _Kin:
         likenesses, n = self._likenesses, at[1]

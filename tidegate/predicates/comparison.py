@@ -216,6 +216,7 @@ def between(call: Call, negated: bool) -> Alternatives:
         if type(least) in _NUMERIC and type(most) in _NUMERIC and least <= most and not negated:
             return [(Within(column("number", value.name), ((float(least), nextafter(most, inf)),)),)]
     if _is_measure(value):
+        _kind_together(low, high)
         if _is_constant(low) and _is_constant(high) and _constant(low) > _constant(high):
             raise _upside_down(low, high)
         return _two_sided(call, negated)

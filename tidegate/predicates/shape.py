@@ -73,7 +73,7 @@ def series_of(value: Any) -> Series | None:
     return normal(np.array(value, np.float64))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=128)
 def _drawn(points: bytes, n: int) -> Series | None:
     return normal(rendered(np.frombuffer(points), n))
 

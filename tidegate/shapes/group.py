@@ -54,14 +54,15 @@ class How(NamedTuple):
         return self.transform
 
     def plain(self) -> dict[str, Any]:
-        """As JSON knows it; of a transform that was fitted, that there was one."""
-        name = self.transform if isinstance(self.transform, str) else ""
-        return {"transform": name, "structure": self.structure, "features": self.features}
+        """As JSON knows it; of a transform that is none of those with a name, that there was one."""
+        name = self.transform if isinstance(self.transform, str) else self.transform.name
+        known = name in TRANSFORMS and self.transform in (name, TRANSFORMS[name]())
+        return {"transform": name if known else "", "structure": self.structure, "features": self.features}
 
     @staticmethod
     def restored(plain: dict[str, Any]) -> How:
-        """What was written so; the default in place of a transform that was fitted, since any gives the answers."""
-        return How(**plain) if plain["transform"] else DEFAULT_HOW
+        """What was written so; the default in place of a transform without a name, since any gives the answers."""
+        return How(**{**plain, "transform": plain["transform"] or DEFAULT_HOW.transform})
 
     def checked(self) -> How:
         """Itself, or an error that says what is wrong."""
@@ -69,8 +70,8 @@ class How(NamedTuple):
             raise SettingError(f"one of {', '.join(TRANSFORMS)} as transform", shown(self.transform))
         if self.structure not in structures():
             raise SettingError(f"one of {', '.join(structures())} as structure", shown(self.structure))
-        if isinstance(self.features, bool) or not isinstance(self.features, int) or not 1 <= self.features <= 64:
-            raise SettingError("a number of features from 1 to 64", shown(self.features))
+        if isinstance(self.features, bool) or not isinstance(self.features, int) or not 2 <= self.features <= 64:
+            raise SettingError("a number of features from 2 to 64", shown(self.features))
         return self
 
 
@@ -102,7 +103,7 @@ class Group:
         if structure not in STRUCTURES:
             raise SettingError(f"one of {', '.join(structures())} as structure", shown(structure))
         rows, n = normals.shape
-        self._features = min(features, self._transform.width(n))
+        self._features = min(max(2, features), self._transform.width(n))
         self._reject, self._accept = bounds(radii, n)
         self._rows = np.empty((rows, self._transform.width(n)), np.float32)
         some = np.empty((rows, self._features))

@@ -218,7 +218,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Outlooks:
-    """Every tolerance's outlook, exactly, from distances that were computed once."""
+    """Every tolerance's outlook, from distances that were computed once, and as exact as they are."""
 
     distances: Distances
 
