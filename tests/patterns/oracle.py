@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tests.oracle import ARITHMETIC, holds, metres, microseconds, plain
+from tests.oracle import ARITHMETIC, holds, metres, microseconds, normal_form, plain
 from tidegate.language.parse import parse
 from tidegate.language.tree import Attribute, Call, Literal
 from tidegate.model import Publication, Subscription, moment
@@ -414,7 +414,7 @@ class Shape(Pattern):
         written = [float(item.value) for item in series.items]
         if count:
             written = rendered(written, count[0])
-        self.series, self.attribute = normal(written), attribute.name
+        self.series, self.attribute = normal_form(written), attribute.name
         self.bound, self.strict = float(bound), strict
         self.readings: dict[str, list[float]] = {}
         self.excursions: dict[str, Best] = {}
@@ -431,7 +431,7 @@ class Shape(Pattern):
         readings.append(value)
         if len(readings) < len(self.series):
             return []
-        window = normal(readings[-len(self.series) :])
+        window = normal_form(readings[-len(self.series) :])
         far = math.inf if window is None else euclidean(window, self.series)
         if far < self.bound or (far == self.bound and not self.strict):
             best = self.excursions.get(source)
@@ -440,27 +440,6 @@ class Shape(Pattern):
             return []
         best = self.excursions.pop(source, None)
         return [] if best is None else [self.told(microseconds(publication.time), (best.id,), None, best.distance)]
-
-
-def normal(series: list[float]) -> list[float] | None:
-    """Mean 0 and standard deviation 1, every sum from the first to the last; None of what is constant."""
-    if all(x == series[0] for x in series):
-        return None
-    _, exponent = math.frexp(max(abs(x) for x in series))
-    scaled = [math.ldexp(x, -exponent) for x in series]
-    total = 0.0
-    for x in scaled:
-        total += x
-    centred = [x - total / len(series) for x in scaled]
-    left = 0.0
-    for x in centred:
-        left += x
-    centred = [x - left / len(series) for x in centred]
-    square = 0.0
-    for x in centred:
-        square += x * x
-    deviation = math.sqrt(square / len(series))
-    return [x / deviation for x in centred]
 
 
 def rendered(points: list[float], count: int) -> list[float]:

@@ -57,8 +57,8 @@ BUMP = [0, 0, 0, 0, 1, 3, 6, 8, 9, 8, 6, 3, 1, 0, 0, 0, 0]
 def test_an_excursion_is_told_once_when_it_ends_with_its_best(one_by_one):
     series = [0, 4, 8, 9, 8, 4, 0]
     engine = tg.Engine([sub(f"shape(n, ({', '.join(map(str, series))}), 'stream') <= 3")])
-    windows = {i: oracle.normal([float(n) for n in BUMP[i - 6 : i + 1]]) for i in range(6, len(BUMP))}
-    distances = {i: oracle.euclidean(window, oracle.normal(series)) for i, window in windows.items()}
+    windows = {i: oracle.normal_form([float(n) for n in BUMP[i - 6 : i + 1]]) for i in range(6, len(BUMP))}
+    distances = {i: oracle.euclidean(window, oracle.normal_form(series)) for i, window in windows.items()}
     near = [i for i, far in distances.items() if far <= 3]
     assert near == [10, 11, 12]
     assert distances[11] < min(distances[10], distances[12])

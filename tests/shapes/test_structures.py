@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from tidegate.shapes import rstar, scan
+from tidegate.shapes import cores, rstar
 from tidegate.shapes.interval import Interval
 from tidegate.shapes.rstar import RStar, boxes_of, library_tree
 from tidegate.shapes.scan import Scan
@@ -85,9 +85,9 @@ def test_points_are_shared_among_cores(make, world, data):
     made = make(features, radii)
     alone = made.candidates(points)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "_WORTH", 0)
-        patch.setattr(scan._cores, "count", data.draw(st.integers(1, 5)))
-        patch.setattr(scan._cores, "_pool", None)
+        patch.setattr(cores, "_WORTH", 0)
+        patch.setattr(cores._cores, "count", data.draw(st.integers(1, 5)))
+        patch.setattr(cores._cores, "_pool", None)
         together = made.candidates(points)
     for a, b in zip(alone, together, strict=True):
         assert a.tolist() == b.tolist()

@@ -121,9 +121,8 @@ class Drafted:
         sizes, values = np.array(self._sizes, np.int64), self._spool.doubles()
         length = np.array([length for _, length in self._series], np.int32)
         keys = np.frombuffer(b"".join(key for key, _ in self._series), np.uint8).reshape(-1, 16)
-        order = np.lexsort(
-            (np.array(self._asked_of, np.int64), length)
-        )  # so that those that are looked up together lie together
+        # Those that are looked up together lie together.
+        order = np.lexsort((np.array(self._asked_of, np.int64), length))
         if (np.diff(order) != 1).any():
             begins, spool = np.cumsum(sizes) - sizes, Spool()
             for s in order:

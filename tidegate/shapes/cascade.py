@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.cascade import BLOCK, FIRST, TILE, find_near
-from tidegate.shapes.scan import in_chunks, shared
+from tidegate.shapes.cores import in_chunks, shared
 from tidegate.shapes.structures import Candidates
 
 __all__ = ["ARRAYS", "Cascade", "Found", "bounds"]

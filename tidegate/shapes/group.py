@@ -17,6 +17,7 @@ from tidegate.errors import SettingError, shown
 from tidegate.kernels.cascade import verify
 from tidegate.shapes import interval, rstar, scan  # noqa: F401 (they register themselves)
 from tidegate.shapes.cascade import ARRAYS, Cascade, Found, bounds
+from tidegate.shapes.cores import in_chunks, shared
 from tidegate.shapes.structures import STRUCTURES, Candidates
 from tidegate.shapes.transforms import TRANSFORMS, Transform
 
@@ -102,17 +103,24 @@ class Group:
             return
         if structure not in STRUCTURES:
             raise SettingError(f"one of {', '.join(structures())} as structure", shown(structure))
-        rows, n = normals.shape
+        n = normals.shape[1]
         self._features = min(max(2, features), self._transform.width(n))
         self._reject, self._accept = bounds(radii, n)
-        self._rows = np.empty((rows, self._transform.width(n)), np.float32)
-        some = np.empty((rows, self._features))
-        for begin in range(0, rows, 1024):
-            found = self._transform.coordinates(normals[begin : begin + 1024])
-            self._rows[begin : begin + 1024] = found
-            some[begin : begin + 1024] = found[:, : self._features]
+        self._rows, some = self._transformed(normals)
         slack = _SLACK * sqrt(n)  # for what rounding does to coordinates
         self._structure = STRUCTURES[structure](some, np.maximum(radii, 0.0) + slack)
+
+    def _transformed(self, normals: Doubles, chunk: int = 1024) -> tuple[NDArray[np.float32], Doubles]:
+        """All coordinates in single precision, and the first few as they are."""
+        whole = np.empty((len(normals), self._transform.width(normals.shape[1])), np.float32)
+        few = np.empty((len(normals), self._features))
+
+        def transform(begin: int, end: int) -> None:
+            found = self._transform.coordinates(normals[begin:end])
+            whole[begin:end], few[begin:end] = found, found[:, : self._features]
+
+        in_chunks(transform, len(normals), chunk)
+        return whole, few
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -130,8 +138,7 @@ class Group:
         """The filter step alone, in feature space."""
         if self.structure == CASCADE:
             return self._cascade.candidates(normals, self._transform.coordinates)
-        features = np.ascontiguousarray(self._transform.coordinates(normals)[:, : self._features])
-        return self._structure.candidates(features)
+        return self._structure.candidates(self._transformed(normals, 32)[1])
 
     def match(self, normals: Doubles) -> Found:
         """The rows within their radius of each series, exactly; in no particular order."""
@@ -139,14 +146,7 @@ class Group:
             return Found(np.zeros(len(normals) + 1, np.int64), np.empty(0, np.int32))
         if self.structure == CASCADE:
             return self._cascade.match(normals, self._transform.coordinates)
-        points = np.empty((len(normals), self._rows.shape[1]), np.float32)
-        features = np.empty((len(normals), self._features))
-
-        def transform(begin: int, end: int) -> None:
-            found = self._transform.coordinates(normals[begin:end])
-            points[begin:end], features[begin:end] = found, found[:, : self._features]
-
-        scan.in_chunks(transform, len(normals), 32)
+        points, features = self._transformed(normals, 32)
         proposed = self._structure.candidates(features)
 
         def find(some: slice, ends: NDArray[np.int64], tested: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -159,5 +159,5 @@ class Group:
             ends[:] = np.cumsum(sizes[some])
             return found[:n]
 
-        start, rows, _ = scan.shared(find, len(normals), len(self._radii))
+        start, rows, _ = shared(find, len(normals), len(self._radii))
         return Found(start, rows)

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.spheres import SPHERES, centred, in_intervals
-from tidegate.shapes.scan import ends_of, grouped, shared
+from tidegate.shapes.cores import shared
+from tidegate.shapes.scan import ends_of, grouped
 from tidegate.shapes.structures import Candidates, Structure, structure
 
 __all__ = ["Interval"]

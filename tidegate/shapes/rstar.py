@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from rtree import index
 
 from tidegate.kernels.spheres import BOXES, in_boxes
-from tidegate.shapes.scan import aligned, ends_of, grouped, shared
+from tidegate.shapes.cores import shared
+from tidegate.shapes.scan import aligned, ends_of, grouped
 from tidegate.shapes.structures import Candidates, Structure, structure
 
 __all__ = ["RStar", "boxes_of", "library_tree"]
