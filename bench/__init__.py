@@ -17,7 +17,10 @@ MODULES = {
     "together": "bench.together",
     "shapes-in-streams": "bench.shapes_in_streams",
     "patterns-on-spark": "bench.patterns_on_spark",
+    "history": "bench.history",
+    "ontology": "bench.ontology",
     "timeseries": "bench.papers.timeseries",
+    "temporal-kbn": "bench.papers.temporal_kbn",
 }
 
 

@@ -11,9 +11,13 @@ import math
 import unicodedata
 from collections import namedtuple
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
+import owlrl
+import rdflib
 import shapely
 
 from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal
@@ -62,6 +66,9 @@ def condition(node, publication) -> bool | None:
     if op == "like":
         value, pattern = scalar(args[0], publication), scalar(args[1], publication)
         return like(value, pattern) if isinstance(value, str) else None
+    if op in ONTOLOGY:
+        value = publication.value(args[0].name)
+        return ontology(op, value, *(arg.value for arg in args[1:])) if isinstance(value, str) else None
     if op.startswith("a_"):
         return bag(op, publication.value(args[0].name), *args[1:])
     if op.startswith("t_"):
@@ -198,6 +205,7 @@ def compare(op, a, b) -> bool | None:
     }[op]
 
 
+@cache
 def like(text: str, pattern: str) -> bool:
     """``%`` is any characters, ``_`` is one, ``\\`` makes the next one plain."""
     if not pattern:
@@ -220,10 +228,15 @@ def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
     if not isinstance(value, list):
         return None
     mine = [None if isinstance(m, float) and not math.isfinite(m) else plain(m) for m in value]
-    theirs = [Span(i.micros, i.micros) if isinstance(i, Instant) else plain(i.value) for i in constant.items]
-    sub = "=" if sub is None else sub.value.upper()
+    theirs = [member(item) for item in constant.items]
+    properties = [sub.args[0].value] if isinstance(sub, Call) else []
+    sub = "=" if sub is None else "related" if isinstance(sub, Call) else sub.value
 
     def partners(a, b) -> bool:
+        if sub in ONTOLOGY:
+            return isinstance(a, str) and ontology(sub, a, *properties, b)
+        if sub == "IN":
+            return any(compare("=", a, one) is True for one in (b if isinstance(b, list) else [b]))
         if sub == "LIKE":
             return isinstance(a, str) and isinstance(b, str) and like(a, b)
         return compare(sub, a, b) is True
@@ -235,6 +248,59 @@ def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
     if op == "a_contains":
         return any(all(map(partners, some, theirs)) for some in permutations(mine, len(theirs)))
     return any(all(map(partners, mine, some)) for some in permutations(theirs, len(mine)))
+
+
+def member(item):
+    if isinstance(item, Array):
+        return [member(inner) for inner in item.items]
+    return Span(item.micros, item.micros) if isinstance(item, Instant) else plain(item.value)
+
+
+# --- ontologies ---------------------------------------------------------------------------------------------------
+
+ONTOLOGY = ("isA", "equivalent", "moreSpecific", "lessSpecific", "related")
+PREFIX, NAMESPACE = "vin:", "http://example.org/wine#"
+RDF, RDFS, OWL = (str(namespace) for namespace in (rdflib.RDF, rdflib.RDFS, rdflib.OWL))
+
+
+@cache
+def facts() -> set:
+    """What follows from the ontology of the examples, by another program than ours."""
+    return closure(Path(__file__).parent / "ontologies" / "wine.ttl")
+
+
+def closure(*paths) -> set:
+    graph = rdflib.Graph()
+    for path in paths:
+        graph.parse(path)
+    owlrl.DeductiveClosure(owlrl.OWLRL_Semantics).expand(graph)
+    return {(str(s), str(p), str(o)) for s, p, o in graph}
+
+
+def ontology(relation: str, x: str, *about: str) -> bool:
+    """Whether a text stands for a term that has the relation."""
+    x, *about = (iri(text) for text in (x, *about))
+    return related(facts(), relation, x, *about)
+
+
+def iri(text: str) -> str:
+    text = text.removeprefix("<").removesuffix(">")
+    return NAMESPACE + text.removeprefix(PREFIX) if text.startswith(PREFIX) else text
+
+
+def related(known: set, relation: str, x: str, *about: str) -> bool:
+    y = about[-1]
+    if relation == "isA":
+        return (x, RDF + "type", y) in known
+    if relation == "related":
+        return (x, about[0], y) in known
+    if relation == "equivalent":
+        words = (OWL + "sameAs", OWL + "equivalentClass", OWL + "equivalentProperty")
+        return x == y or any((x, word, y) in known or (y, word, x) in known for word in words)
+    if relation == "lessSpecific":
+        x, y = y, x
+    words = (RDFS + "subClassOf", RDFS + "subPropertyOf")
+    return any((x, word, y) in known and (y, word, x) not in known for word in words)
 
 
 # --- time ---------------------------------------------------------------------------------------------------------

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from math import inf, nan
+from pathlib import Path
 
 from hypothesis import strategies as st
 
 from tidegate.language import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal, Numbers, render_instant
 from tidegate.language.words import TEMPORAL
 from tidegate.model import RESERVED, Publication, micros
+from tidegate.ontologies import current
+
+#: The ontology of the examples; the laws ask about it, and its functions have no meaning without one.
+ONTOLOGY = Path(__file__).parent / "ontologies" / "wine.ttl"
+NAMESPACE = "http://example.org/wine#"
+current.load(ONTOLOGY, prefixes={"vin": NAMESPACE})
 
 # --- values -------------------------------------------------------------------------------------------------------
 
@@ -61,6 +68,13 @@ latitudes = st.sampled_from([-90, -89.9, -1, 0, 0.5, 1, 1.25, 2, 3, 45, 89.9, 90
 points = st.tuples(longitudes.map(float), latitudes.map(float))
 
 
+CLASSES, PROPERTIES = ("Wine", "RedWine", "VinRouge", "Chianti"), ("hasColor", "locatedIn", "growsIn", "contains")
+INDIVIDUALS = ("FonteVino", "Bancroft", "OldRed", "Tuscany", "Italy", "Italia", "Red", "White")
+_forms = st.sampled_from(["vin:", NAMESPACE])
+#: Terms as publications write them; some the ontology does not know.
+words = st.builds(str.__add__, _forms, st.sampled_from([*CLASSES, *PROPERTIES, *INDIVIDUALS, *INDIVIDUALS, "Beer", ""]))
+
+
 def bags(members):
     return st.lists(members, max_size=4)
 
@@ -88,6 +102,8 @@ KINDS = {
     "truths": bags(st.booleans()),
     "mixture": bags(small | texts | st.booleans() | moments | gaps),
     "series": series(small),
+    "term": words,
+    "terms": bags(words),
 }
 UNMIXED = [kind for kind in KINDS if kind != "mixture"]
 #: The same without gaps.
@@ -104,6 +120,8 @@ ATTRIBUTES = {
     "bag": "numbers",
     "tags": "texts",
     "wave": "series",
+    "term": "term",
+    "terms": "terms",
 }
 
 # --- publications -------------------------------------------------------------------------------------------------
@@ -252,6 +270,49 @@ _members = {
 _sub = st.sampled_from(["=", "<>", "<", "<=", ">", ">="])
 
 
+#: Members that are lists, of which a value is one.
+_lists = bags(_members["any"].map(lambda some: Array(tuple(some))) | small.map(Literal) | texts.map(Literal))
+_lists |= bags(bags(texts.map(Literal)).map(lambda some: Array(tuple(some))))
+
+
+def _terms_of(*names: str):
+    """Terms as expressions write them."""
+    form = st.sampled_from(["vin:{}", "<" + NAMESPACE + "{}>", NAMESPACE + "{}"])
+    return st.builds(lambda form, name: Literal(form.format(name)), form, st.sampled_from(names))
+
+
+_anything = _terms_of(*CLASSES, *PROPERTIES, *INDIVIDUALS)
+_term_names = _names("term", reserved=("source", "id"))
+_asked_of = {
+    "isA": _terms_of(*CLASSES),
+    "equivalent": _anything,
+    "moreSpecific": _terms_of(*CLASSES, *PROPERTIES),
+    "lessSpecific": _terms_of(*CLASSES, *PROPERTIES),
+}
+
+
+def _ontology(op):
+    if op == "related":
+        return st.builds(
+            lambda *args: Call(op, args),
+            _term_names, _terms_of(*PROPERTIES), _terms_of(*INDIVIDUALS),
+        )  # fmt: skip
+    return st.builds(lambda name, term: Call(op, (name, term)), _term_names, _asked_of[op])
+
+
+def _semantic(op):
+    """Bags with a relation of the ontology."""
+    plain = [
+        st.builds(lambda n, some, sub=sub: Call(op, (n, Array(tuple(some)), Literal(sub))), _names("terms"), bags(of))
+        for sub, of in _asked_of.items()
+    ]
+    related = st.builds(
+        lambda name, some, of: Call(op, (name, Array(tuple(some)), Call("related", (of,)))),
+        _names("terms"), bags(_terms_of(*INDIVIDUALS)), _terms_of(*PROPERTIES),
+    )  # fmt: skip
+    return st.one_of(*plain, related)
+
+
 def _bag(op):
     def call(name, members, sub):
         return Call(op, (name, Array(tuple(members)), *([Literal(sub)] if sub else ())))
@@ -262,6 +323,8 @@ def _bag(op):
         st.builds(call, _names("texts"), bags(_patterns.map(Literal)), st.just("LIKE")),
         st.builds(call, _names("texts", "numbers"), _members["any"], st.none() | _sub),
         st.builds(call, _names("numbers"), st.just([Literal(MOST)]), _sub),
+        st.builds(call, _names("texts", "numbers"), _lists, st.just("IN")),
+        _semantic(op),
     )
 
 
@@ -363,6 +426,7 @@ CONDITIONS = {
     **{op: _spatial(op) for op in ("s_intersects", "s_disjoint", "s_within", "s_contains", "s_equals", "s_touches")},
     "s_dwithin": st.builds(lambda a, c, m: Call("s_dwithin", (a, c, Literal(m))), _spots, _places, _metres),
     "shape": _shape_any,
+    **{op: _ontology(op) for op in ("isA", "equivalent", "moreSpecific", "lessSpecific", "related")},
 }
 
 

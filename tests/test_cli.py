@@ -519,7 +519,9 @@ def test_functions_lists_the_registry():
     rows = run("functions").stdout.splitlines()
     assert len(rows) == len(FUNCTIONS) + len(MEASURES) + len(FAMILIES)
     assert any(row.split()[:2] == ["place", "s_within"] for row in rows)
-    assert {row.split()[0] for row in rows} == {"bag", "comparison", "pattern", "place", "shape", "temporal", "text"}
+    assert {row.split()[0] for row in rows} == {
+        "bag", "comparison", "ontology", "pattern", "place", "shape", "temporal", "text",
+    }  # fmt: skip
 
 
 def test_demo_uses_every_family_and_leaves_no_subscription_wrong(tmp_path):

@@ -17,10 +17,13 @@ from typer.testing import CliRunner
 import tidegate as tg
 from bench.page import PAGE, page
 from tests.parts.spark import spark
+from tests.strategies import NAMESPACE, ONTOLOGY
 from tidegate.cli.app import app
 from tidegate.cli.publications import publication, table
 from tidegate.errors import CATALOGUE
 from tidegate.model import RESERVED
+from tidegate.ontologies import current
+from tidegate.ontologies.ontology import Ontology
 from tidegate.patterns import FAMILIES
 from tidegate.pipeline.config import SECTIONS, SINKS, SOURCES, load
 from tidegate.pipeline.failure import failure
@@ -53,6 +56,7 @@ def commands(group: typer.Typer, before: str = "") -> Iterator[str]:
 
 
 COMMANDS = sorted(commands(app))
+SHOWN = Ontology([ONTOLOGY], {"vin": NAMESPACE}, None)
 
 
 def blocks(text: str, kind: str) -> list[str]:
@@ -65,6 +69,12 @@ def subscribed(where: str) -> tg.Engine:
 
 def failed(text: str) -> None:
     raise failure(RuntimeError(text))
+
+
+@pytest.fixture(autouse=True)
+def _ontology_of_the_examples():
+    with current.use(SHOWN):
+        yield
 
 
 # --- executed -------------------------------------------------------------------------------------------------------
@@ -215,6 +225,10 @@ def test_every_error_code_is_documented():
     assert [code for code, *_ in FAULTS] == list(CATALOGUE)
 
 
+def test_the_ontology_of_the_examples_is_the_one_that_is_shown():
+    assert blocks(LANGUAGE, "turtle") == [ONTOLOGY.read_text("utf-8")]
+
+
 @pytest.mark.parametrize("family", sorted({known.family for known in (*FUNCTIONS.values(), *MEASURES.values())}))
 def test_every_family_has_a_section(family):
     assert f"\n## Family {family}\n" in LANGUAGE
@@ -280,16 +294,6 @@ def test_every_key_of_a_section_is_documented_and_no_others(section, cls):
 def test_the_registry_examples_compile():
     for known in (*FUNCTIONS.values(), *MEASURES.values(), *FAMILIES.values()):
         assert len(subscribed(known.example)) == 1
-
-
-def test_the_functions_not_there_yet_are_not_there():
-    section = LANGUAGE.split("## Not there yet", 1)[1].split("\n\n")[1]
-    names = re.findall(r"`(\w+)`[,.]", section.split("Today")[0])
-    assert len(names) == 6
-    for name in names:
-        assert name not in {*FUNCTIONS, *MEASURES, *FAMILIES}
-        with pytest.raises(tg.UnknownFunction):
-            subscribed(f"{name}(a, 'b') = 1")
 
 
 def test_the_module_map_is_the_modules():

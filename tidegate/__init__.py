@@ -9,9 +9,12 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tidegate.engine import Engine
     from tidegate.errors import (
         LimitError,
+        OntologyError,
         ParseError,
         PipelineError,
         PublicationError,
@@ -27,9 +30,11 @@ if TYPE_CHECKING:
     from tidegate.explain import Explanation
     from tidegate.language import Limits
     from tidegate.model import Notification, Publication, Subscription
+    from tidegate.ontologies.ontology import Ontology
     from tidegate.pipeline.match import match
     from tidegate.pipeline.session import session
     from tidegate.shapes.named import Named
+    from tidegate.store.history import History
     from tidegate.store.log import Log
     from tidegate.store.notifications import NotificationStore
     from tidegate.store.registry import Registry
@@ -39,11 +44,13 @@ __version__ = "0.1.0"
 __all__ = [
     "Engine",
     "Explanation",
+    "History",
     "LimitError",
     "Limits",
     "Log",
     "Notification",
     "NotificationStore",
+    "OntologyError",
     "ParseError",
     "PipelineError",
     "Publication",
@@ -59,6 +66,7 @@ __all__ = [
     "UnknownFunction",
     "UnknownSubscription",
     "__version__",
+    "load_ontology",
     "load_shapes",
     "match",
     "session",
@@ -68,6 +76,7 @@ _HOMES = {
     "tidegate.engine": ("Engine",),
     "tidegate.errors": (
         "LimitError",
+        "OntologyError",
         "ParseError",
         "PipelineError",
         "PublicationError",
@@ -89,6 +98,7 @@ _HOMES = {
     ),
     "tidegate.pipeline.match": ("match",),
     "tidegate.pipeline.session": ("session",),
+    "tidegate.store.history": ("History",),
     "tidegate.store.log": ("Log",),
     "tidegate.store.notifications": ("NotificationStore",),
     "tidegate.store.registry": ("Registry",),
@@ -110,6 +120,21 @@ def load_shapes(path: "str | PathLike[str]") -> "list[Named]":
     if not isinstance(path, str | PathLike):
         raise SettingError("the path of a file of shapes", shown(path))
     return load(fspath(path))
+
+
+def load_ontology(
+    *sources: "str | PathLike[str]", prefixes: "Mapping[str, str] | None" = None, format: str | None = None
+) -> "Ontology":
+    """Take an ontology, by which expressions mean ``isA``, ``related`` and the like from now on.
+
+    Files are RDF/XML, Turtle, N-Triples or JSON-LD by their endings, or all of one ``format`` (rdfxml, turtle,
+    ntriples, jsonld); what they import is not fetched. ``prefixes`` are those of expressions and publications, such as
+    ``{"vin": "http://…#"}``. What follows under OWL 2 RL is worked out once. The ontology takes the place of the one
+    before, also for engines that run; where it cannot be read or contradicts itself, the one before stays.
+    """
+    from tidegate.ontologies.current import load
+
+    return load(*sources, prefixes=prefixes, format=format)
 
 
 def __getattr__(name: str) -> Any:

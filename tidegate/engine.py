@@ -6,6 +6,7 @@ For edge devices, notebooks and tests; the pipeline on Spark runs the same index
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,9 +20,10 @@ from typing import Any, Literal, Self, overload
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import PublicationError, SettingError, SubscriptionError, TidegateError, shown
+from tidegate.errors import PublicationError, SettingError, SubscriptionError, TidegateError, TypeMismatch, shown
 from tidegate.explain import Explanation, explain
 from tidegate.index import ArrowBatch, Batch, Index, ObjectBatch, outcome
+from tidegate.index.asked import Asked
 from tidegate.index.catalogue import Catalogue
 from tidegate.index.snapshot import load, save
 from tidegate.language import (
@@ -36,14 +38,22 @@ from tidegate.language import (
     render_instant,
     to_json,
 )
+from tidegate.language.limits import NO_LIMITS
 from tidegate.model import FLAT, Notification, Publication, Subscription, micros, moment
+from tidegate.ontologies import current as ontologies
 from tidegate.patterns import Pattern, Raised, compile_where
 from tidegate.predicates import Filter
+from tidegate.predicates.ontology import asking, expanded, is_loaded
 from tidegate.predicates.shape import written_out
+from tidegate.remembering import Histories
 from tidegate.shapes import named
 from tidegate.stage import Stage
 
 __all__ = ["Engine"]
+
+_log = logging.getLogger("tidegate")
+
+Where = str | dict[str, Any] | bool
 
 
 class Engine:
@@ -61,14 +71,23 @@ class Engine:
         *,
         lateness: timedelta = timedelta(0),
         limits: Limits = DEFAULT_LIMITS,
+        keep: timedelta | None = None,
+        history: Histories | None = None,
     ) -> None:
         self._limits = limits
         self._index, self._catalogue = Index(), Catalogue()
-        self._stage = Stage(checked_lateness(lateness), limits.combinations)
+        if history is not None and keep is None:
+            keep = history.keep
+        self._stage = Stage(checked_lateness(lateness), limits.combinations, keep=checked_keep(keep, limits))
+        if history is not None:
+            if lateness:
+                raise SettingError("no lateness for an engine with a history", shown(lateness))
+            self._stage.attach(history)
         self._changing = threading.RLock()
         self._now: datetime | None = None
         self._shapeless = 0
         self._counting = threading.Lock()
+        self._asked, self._renewed = Asked(), 0
         if isinstance(subscriptions, Subscription) or not isinstance(subscriptions, Iterable):
             raise SubscriptionError("subscriptions, one after the other", shown(subscriptions))
         with without_garbage_collection():
@@ -83,8 +102,10 @@ class Engine:
         if not isinstance(subscription, Subscription):
             raise SubscriptionError("a Subscription", shown(subscription))
         try:
-            found = compiled(subscription, self._limits)
+            with asking() as asked:
+                found = compiled(subscription, self._limits)
             with self._changing:
+                self._notice()
                 number = self._catalogue.add(subscription)
                 try:
                     if isinstance(found, Pattern):
@@ -94,6 +115,8 @@ class Engine:
                 except Exception:
                     self._catalogue.remove(subscription.id)
                     raise
+                if asked:
+                    self._asked.note(number, asked)
         except TidegateError as error:
             error.at = f"{error.at} of subscription {shown(subscription.id)}" if error.at else shown(subscription.id)
             raise
@@ -102,10 +125,57 @@ class Engine:
         """End a subscription."""
         with self._changing:
             number = self._catalogue.remove(id)
+            self._asked.forget(number)
             if number in self._stage.patterns:
                 self._stage.remove(number)
             else:
                 self._index.remove(number)
+
+    def _notice(self) -> None:
+        """Where another ontology was loaded, let those subscriptions mean by it what they ask for, all at once."""
+        if self._asked.version == ontologies.version():
+            return
+        with self._changing:
+            if self._asked.version != ontologies.version():
+                changed = self._asked.renew()
+                if changed:
+                    self._renew(changed)
+                self._renewed = len(changed)
+
+    def _renew(self, changed: list[int]) -> None:
+        """Index subscriptions anew. Whoever matches meanwhile has the index as it was; patterns wait for the lock."""
+        filters: list[tuple[int, Filter]] = []
+        patterns: list[tuple[int, Pattern]] = []
+        gone: list[int] = []
+        unknown: list[tuple[str, TypeMismatch]] = []
+        with without_garbage_collection():
+            for before in changed:
+                subscription = self._catalogue.subscription(before)
+                with asking() as asked:
+                    try:
+                        found = compiled(subscription, self._limits)
+                    except TypeMismatch as error:  # the new ontology does not know what the one before did
+                        unknown.append((subscription.id, error))
+                        meant = to_json(expanded(condition(subscription, self._limits)))
+                        found = compiled(replace(subscription, where=meant), NO_LIMITS)
+                self._asked.forget(before)
+                number = self._catalogue.renumber(subscription.id)
+                self._asked.note(number, asked)
+                if isinstance(found, Pattern):
+                    self._stage.remove(before)
+                    patterns.append((number, found))
+                else:
+                    gone.append(before)
+                    filters.append((number, found))
+            for number, pattern in patterns:  # once all that share a filter have let go of it
+                self._stage.add(number, pattern)
+            index = self._index.changed(gone, filters)
+        self._index, old = index, self._index
+        old.close()
+        if unknown:
+            id, wrong = unknown[0]
+            told = "%d subscriptions ask for what the ontology does not know any more; %s: expected %s; got %s"
+            _log.warning(told, len(unknown), shown(id), wrong.expected, wrong.got)
 
     def __len__(self) -> int:
         return len(self._catalogue)
@@ -137,6 +207,7 @@ class Engine:
         matched something, with the ids of its subscriptions in no particular order. What patterns tell is grouped by
         the publication that raised it, with the time of the notification.
         """
+        self._notice()
         if isinstance(publications, pa.Table | pa.RecordBatch):
             batch: Batch = ArrowBatch(publications)
             return self._grouped(batch) if grouped else self._flat(batch)
@@ -149,9 +220,10 @@ class Engine:
         plain = outcome.flat(batch, self._index.match(batch), self._catalogue)
         raised = self._raised(batch)
         self._count(batch)
-        if not raised:
-            return plain
-        return outcome.by_time(pa.concat_tables([plain, *self._tables(raised)]))
+        found = [table for table in (plain, *self._tables(raised)) if table.num_rows]
+        if len(found) < 2:  # which is in order
+            return found[0] if found else plain
+        return outcome.by_time(pa.concat_tables(found))
 
     def _grouped(self, batch: Batch) -> pa.Table:
         plain = outcome.grouped(batch, self._index.match(batch), self._catalogue)
@@ -182,12 +254,15 @@ class Engine:
         if self._now is not None and now < self._now:
             raise SettingError(f"a time not before {self._now.isoformat()}", now.isoformat())
         self._now = now
+        self._notice()
         with self._changing:
             tables = self._tables(self._stage.advance(micros(now)))
         return self._notifications(outcome.by_time(pa.concat_tables([FLAT.empty_table(), *tables])))
 
     @staticmethod
     def _notifications(table: pa.Table) -> list[Notification]:
+        if not table.num_rows:
+            return []
         columns = [
             table.column(name).to_pylist()
             for name in ("notification_id", "subscription_id", "subscriber", "publication_ids", "score", "distance")
@@ -234,6 +309,16 @@ class Engine:
         return self._shapeless
 
     @property
+    def refused(self) -> dict[str, int]:
+        """Publications that are no part of an event as they should be (an END without its START), by reason."""
+        return self._stage.refused
+
+    @property
+    def renewed(self) -> int:
+        """How many subscriptions got another meaning by the last ontology that was noticed."""
+        return self._renewed
+
+    @property
     def cut(self) -> int:
         """How often a ``together`` had more combinations than are told."""
         return self._stage.count("cut")
@@ -246,17 +331,37 @@ class Engine:
             numbers = np.array(sorted(self._catalogue.numbers.values()), np.int64)
             place = np.full(self._catalogue.numbers_given, -1, np.int64)
             place[numbers] = np.arange(len(numbers))
-            save(self._index, self._catalogue, directory, numbers, lambda aside: self._stage.save(aside, place))
+
+            def more(aside: Path) -> None:
+                self._stage.save(aside, place)
+                self._asked.save(aside, place)
+
+            save(self._index, self._catalogue, directory, numbers, more)
 
     @classmethod
-    def load(cls, *directories: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Engine:
+    def load(
+        cls,
+        *directories: str | os.PathLike[str],
+        limits: Limits = DEFAULT_LIMITS,
+        keep: timedelta | None = None,
+        history: Histories | None = None,
+    ) -> Engine:
         """The engine of a snapshot, or of several together; the arrays stay in their files until they are touched.
 
-        What patterns remember comes back with a single snapshot. Of several, patterns begin anew.
+        What patterns remember comes back with a single snapshot. Of several, patterns begin anew. With a history, the
+        past is what that remembers.
         """
-        engine = cls(limits=limits)
+        engine = cls(limits=limits, keep=keep)
         engine._index, engine._catalogue = load(*directories)
-        engine._stage = Stage.load([Path(directory) for directory in directories], limits.combinations)
+        if history is not None and keep is None:
+            keep = history.keep
+        kept = checked_keep(keep, limits)
+        engine._stage = Stage.load([Path(directory) for directory in directories], limits.combinations, kept)
+        if history is not None:
+            if engine._stage.lateness:
+                raise SettingError("no lateness for an engine with a history", "a snapshot of one with a lateness")
+            engine._stage.attach(history)
+        engine._asked = Asked.load([Path(directory) for directory in directories])
         engine._now = engine._stage.now
         return engine
 
@@ -280,14 +385,20 @@ def condition(subscription: Subscription, limits: Limits) -> Node:
     return parse(where, limits) if isinstance(where, str) else from_json(where, limits)
 
 
-def self_contained(subscription: Subscription, limits: Limits) -> str | dict[str, Any] | bool:
-    """The expression without shapes of the user's own, which other processes do not know."""
-    if not named.own():
-        return subscription.where
+def self_contained(subscription: Subscription, limits: Limits) -> tuple[Where, Where | None]:
+    """The expression without what other processes do not know: shapes of the user's own, terms of an ontology.
+
+    Beside it, where it has such terms, stands what was asked: with another ontology that means something else.
+    """
+    asked: Where = subscription.where
+    if not named.own() and not is_loaded():
+        return asked, None
     node = condition(subscription, limits)
-    meant = written_out(node)
-    where: dict[str, Any] = to_json(meant)
-    return subscription.where if meant is node else where
+    drawn = written_out(node)
+    if drawn is not node:
+        asked = to_json(drawn)
+    meant = expanded(drawn)
+    return (asked, None) if meant is drawn else (to_json(meant), asked)
 
 
 def compiled(subscription: Subscription, limits: Limits) -> Filter | Pattern:
@@ -304,6 +415,15 @@ def checked_lateness(lateness: timedelta) -> int:
     if not isinstance(lateness, timedelta) or lateness < timedelta(0):
         raise SettingError("a timedelta of 0 or more as lateness", shown(lateness))
     return lateness // timedelta(microseconds=1)
+
+
+def checked_keep(keep: timedelta | None, limits: Limits) -> int:
+    """Microseconds; as long as the longest window if nothing is said."""
+    if keep is None:
+        return limits.window * 1_000_000
+    if not isinstance(keep, timedelta) or keep <= timedelta(0):
+        raise SettingError("a timedelta above 0 as keep", shown(keep))
+    return keep // timedelta(microseconds=1)
 
 
 def activity(subscription: Subscription) -> list[Node]:

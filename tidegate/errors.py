@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "CATALOGUE",
     "LimitError",
+    "OntologyError",
     "ParseError",
     "PipelineError",
     "PublicationError",
@@ -126,6 +127,12 @@ class SettingError(TidegateError, ValueError):
     code = "setting"
 
 
+class OntologyError(TidegateError, ValueError):
+    """An ontology cannot be used: a file cannot be read, is too large, or says what contradicts itself."""
+
+    code = "ontology"
+
+
 CATALOGUE: dict[str, type[TidegateError]] = {
     error.code: error
     for error in (
@@ -140,5 +147,6 @@ CATALOGUE: dict[str, type[TidegateError]] = {
         StoreError,
         PipelineError,
         SettingError,
+        OntologyError,
     )
 }

@@ -45,7 +45,7 @@ class Explanation:
             f"{name} is {'missing' if value is None else repr(value)}" for name, value in self.values.items()
         )
         if self.is_pattern:
-            seen = "sees it; what it makes of it depends on other publications" if self.held else "does not see it"
+            seen = "depends on other publications" if self.held else "does not see it"
         yield f"{indent}{'✓' if self.held else '✗'} {self.text}" + (f"   — {seen}" if seen else "")
         for part in self.parts:
             yield from part._lines(indent + "  ")
@@ -59,10 +59,13 @@ def explain(node: Node, publication: Row) -> Explanation:
     if isinstance(node, Call) and node.op == "and":
         parts = tuple(explain(arg, publication) for arg in node.args)  # a pattern may be among them
         return Explanation("AND", all(part.held for part in parts), {}, parts)
-    held = _held(node, False, publication)
     if isinstance(node, Call) and node.op in ("or", "not"):
         parts = tuple(explain(arg, publication) for arg in node.args)
-        return Explanation("OR" if node.op == "or" else to_text(node), held, {}, parts)
+        text = "OR" if node.op == "or" else to_text(node)
+        if any(part.has_pattern for part in parts):  # what was remembered decides, so either may be
+            return Explanation(text, any(part.held or part.has_pattern for part in parts), {}, parts)
+        return Explanation(text, _held(node, False, publication), {}, parts)
+    held = _held(node, False, publication)
     names = {
         name
         for clause in compile_filter(node, limits=NO_LIMITS).clauses
@@ -76,9 +79,11 @@ def explain(node: Node, publication: Row) -> Explanation:
 def _pattern(node: Call, family: type[Family], publication: Row) -> Explanation:
     """Whether a pattern sees the publication: one of its filters holds, or it has none of its own."""
     try:
-        form, _, filters = family.compile(node, NO_LIMITS)
+        form, _, filters, _ = family.compile(node, NO_LIMITS)
     except Mismatch as wrong:  # a shape of the user's own that this process does not know
         raise TypeMismatch(wrong.expected, wrong.got, to_text(node)) from None
+    if family.takes_all:
+        return Explanation(to_text(node), family.sees(form, publication), {}, is_pattern=True)
     parts = tuple(explain(part, publication) for part in filters)
     sees = (not parts or any(part.held for part in parts)) and family.sees(form, publication)
     return Explanation(to_text(node), sees, {}, parts, is_pattern=True)

@@ -7,9 +7,12 @@ leaves the patterns to ``Combine``.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -17,38 +20,49 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from tidegate.errors import SnapshotError
+from tidegate.errors import SnapshotError, StoreError
 from tidegate.index.batch import Batch
 from tidegate.index.patterns import Passed, Patterns, passed, read_patterns
 from tidegate.index.snapshot import read
 from tidegate.kernels.memory import own_numbers
 from tidegate.model import moment
 from tidegate.patterns import Combine, Pattern, Raised
-from tidegate.patterns.memory import Arrivals
+from tidegate.patterns._pattern import NEVER
+from tidegate.patterns.combine import KEEP
+from tidegate.patterns.memory import LONG_AGO, Arrivals
+from tidegate.patterns.past import Past
+from tidegate.remembering import Histories, check_replayed, knows, replayed, retired, written
 
 __all__ = ["Stage", "arrivals"]
 
 #: Publications times subscriptions from which it is worth to wake other threads.
 _WORTH = 100_000
+#: Remembered publications that may have been forgotten before it is worth to remove them from a history.
+_WORTH_FORGETTING = 10_000
 _FACTS = "stage.json"
 _COUNTS = ("unscored", "cut")
 
 
 class Stage:
-    """The patterns of an engine, spread over as many shards as there are cores."""
+    """The patterns of an engine, spread over as many shards as there are cores; those with a past have their own."""
 
-    def __init__(self, lateness: int, combinations: int, shards: int | None = None) -> None:
-        self.lateness = lateness
+    def __init__(self, lateness: int, combinations: int, shards: int | None = None, keep: int = KEEP) -> None:
+        self.lateness, self._combinations, self._keep = lateness, combinations, keep
         self.patterns = Patterns()
-        count = shards or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
-        self._shards = [Combine(lateness, None, combinations) for _ in range(count)]
-        self._numbers: list[NDArray[np.int32]] = [np.full(64, -1, np.int32) for _ in range(count)]
+        self._spread = shards or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+        self._shards = [Combine(lateness, None, combinations, keep) for _ in range(self._spread + 1)]
+        self._numbers: list[NDArray[np.int32]] = [np.full(64, -1, np.int32) for _ in self._shards]
         self._new: dict[int, tuple[int, int | None]] = {}  # to be admitted together: version and clock of each
         self._pool: ThreadPoolExecutor | None = None
         self._clock: int | None = None
         self._calls = 0
+        self._extent = (0, 0)
         self._now: int | None = None
         self.late = 0
+        self._history: Histories | None = None
+        self._forgotten = 0
+        self._stopped: StoreError | None = None
+        self._refused: dict[str, int] = {}
         self._counted: dict[str, int] = {}  # what shards counted that a snapshot without patterns had left
 
     @property
@@ -72,15 +86,111 @@ class Stage:
         self.patterns.add(number, pattern)
         self._new[number] = self._calls + 1, self._clock
 
+    def _home(self, number: int) -> int:
+        """The shard of a subscription. Events are remembered, and refused, in one place."""
+        return self._spread if self.patterns.family(number) == Past.name else number % self._spread
+
+    @property
+    def _past(self) -> Past:
+        found = self._shards[self._spread].families[Past.name]
+        assert isinstance(found, Past)
+        return found
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Publications that no pattern with a past took for part of an event, by reason."""
+        return dict(Counter(self._refused) + Counter(self._past.refused))
+
     def _admit(self) -> None:
         """Let in those who came since the last time."""
         for at, shard in enumerate(self._shards):
-            mine = [number for number in self._new if number % len(self._shards) == at]
+            mine = [number for number in self._new if self._home(number) == at]
             if mine:
+                if at == self._spread:
+                    self._extent = self._past.extent
                 standing = self.patterns.standing(lambda number: self._new[number][0], mine)
                 shard.admit(standing, [self._new[number][1] for number in mine])
                 self._know(at, {f for number in mine for f in self.patterns.filters_of(number)})
+                if at == self._spread and self._history is not None:
+                    self._recall(self._history)
         self._new.clear()
+
+    # --- history ----------------------------------------------------------------------------------------------------
+
+    def attach(self, history: Histories) -> None:
+        """Remember events in a history, and what it remembers already."""
+        self._history = history
+        self._shards[self._spread] = self._empty()
+        for number in self.patterns.numbers:
+            if self._home(number) == self._spread:
+                self._new[number] = self._calls + 1, self._clock
+
+    def _empty(self) -> Combine:
+        """A shard for the past that knows nothing yet."""
+        shard = Combine(0, None, self._combinations, self._keep)
+        assert self._history is not None
+        shard.most = self._history.most or NEVER
+        shard.arrays.facts["remembers"] = True
+        past = shard.families[Past.name]
+        assert isinstance(past, Past)
+        past.continue_from(self._history.last)
+        past.in_memory = self._history.memory or NEVER
+        past.elder = partial(knows, self._history)
+        shard.arrays.facts["refused"] = self._history.refused_counts()
+        return shard
+
+    def _recall(self, history: Histories) -> None:
+        """If somebody asks what nobody did before, find it in the history: all is remembered anew."""
+        if self._past.extent == self._extent or not history.last:
+            return
+        shard = self._empty()
+        mine = [number for number in self.patterns.numbers if self._home(number) == self._spread]
+        shard.admit(self.patterns.standing(lambda _: self._calls + 1, mine))
+        self._shards[self._spread] = shard
+        self._know(self._spread, {f for number in mine for f in self.patterns.filters_of(number)})
+        past, facts = self._past, shard.arrays.facts
+        if history.memory is not None:
+            history.clear_elders()
+        columns, numbers = self.patterns.columns, self._numbers_of(self._spread)
+        for batches in replayed(history):
+            here = []
+            for batch, seqs in batches:
+                found = passed(batch, self.patterns.index.match(batch), columns)
+                part = arrivals(found, columns, shard, numbers, LONG_AGO, 0)
+                here.append(replace(part, turn=seqs[found.rows]))
+            past.given = np.sort(np.concatenate([part.turn for part in here]))
+            if not past.knows_any and len(past.given):
+                past.continue_from(int(past.given[0]) - 1)
+            shard.take(here, None, ids=False)
+            if past.fates is not None:
+                check_replayed(past.fates)
+            self._retire(history)
+        past.given = past.fates = None
+        past.continue_from(history.last)
+        facts["refused"] = history.refused_counts()
+
+    def _retire(self, history: Histories) -> None:
+        """Give what leaves memory to the history."""
+        if self._past.leaving:
+            retired(history, self._past.leaving)
+            self._past.leaving = []
+
+    def _write(self, batch: Batch, found: Passed) -> None:
+        """See to it that what was remembered is durable, before anybody is told."""
+        history, fates = self._history, self._past.fates
+        if history is None or fates is None:
+            return
+        self._past.fates = None
+        try:
+            written(history, batch, found, fates)
+            self._retire(history)
+            forgotten = self._past.forgotten
+            if forgotten - self._forgotten > _WORTH_FORGETTING:
+                history.forget(forgotten)
+                self._forgotten = forgotten
+        except StoreError as error:
+            self._stopped = error
+            raise
 
     def _know(self, shard: int, filters: Iterable[int]) -> None:
         numbers = self._numbers_of(shard)
@@ -125,12 +235,20 @@ class Stage:
         """Give publications to the patterns; what they tell, with all ids or only those of what raised it."""
         if not batch.length:
             return []
+        if self._stopped is not None:
+            raise StoreError(
+                "an engine whose history is whole; open the history with a new one",
+                f"{self._stopped.got}",
+                self._stopped.at,
+            )
         matches = self.patterns.index.match(batch)
         found = passed(batch, matches, self.patterns.columns)
         before, first = self._appeared(batch.times())
         clock = first if before is None else before
         assert clock is not None
-        return self._each(found, clock, first, ids)
+        raised = self._each(found, clock, first, ids)
+        self._write(batch, found)
+        return raised
 
     def advance(self, now: int) -> list[Raised]:
         """Let the clock run; what that tells."""
@@ -147,12 +265,13 @@ class Stage:
 
         def run(at: int) -> Raised:
             shard, here = self._shards[at], list[Arrivals]()
-            if found is not None and len(found.rows):
+            if found is not None and len(found.rows) and not shard.is_idle:
                 here = [arrivals(found, self.patterns.columns, shard, self._numbers_of(at), clock, self._calls)]
             return shard.take(here, self._clock, first, ids)
 
         work = (0 if found is None else len(found.rows)) * len(self.patterns)
-        if work < _WORTH or len(self._shards) == 1:
+        busy = sum(any(shard.sizes().values()) for shard in self._shards)
+        if work < _WORTH or busy < 2:
             return [raised for at in range(len(self._shards)) if len(raised := run(at))]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="tidegate-patterns")
@@ -163,8 +282,9 @@ class Stage:
     def save(self, directory: Path, place: NDArray[np.int64]) -> None:
         """Write patterns and what they remember beside an index; ``place`` gives subscriptions their new numbers."""
         facts = {
-            "lateness": self.lateness, "shards": len(self._shards), "clock": self._clock,
+            "lateness": self.lateness, "shards": self._spread, "clock": self._clock,
             "calls": self._calls, "now": self._now, "late": self.late,
+            "refused": self._refused if self.patterns else self.refused,
             "counted": self._counted if self.patterns else {name: self.count(name) for name in _COUNTS},
         }  # fmt: skip
         (directory / _FACTS).write_bytes(orjson.dumps(facts))
@@ -180,15 +300,16 @@ class Stage:
             np.savez(directory / f"shard-{at}.npz", **state)  # type: ignore[arg-type]
 
     @classmethod
-    def load(cls, directories: Sequence[Path], combinations: int) -> Stage:
+    def load(cls, directories: Sequence[Path], combinations: int, keep: int = KEEP) -> Stage:
         """What was saved; patterns of several snapshots are put together, but remember nothing."""
         alone = directories[0] if len(directories) == 1 else None
         try:
             told = [orjson.loads((directory / _FACTS).read_bytes()) for directory in directories]
             facts = told[0] if alone else {}
-            stage = cls(max((one["lateness"] for one in told), default=0), combinations, facts.get("shards"))
+            stage = cls(max((one["lateness"] for one in told), default=0), combinations, facts.get("shards"), keep)
             stage._clock, stage._calls = facts.get("clock"), facts.get("calls", 0)
             stage._now, stage.late, stage._counted = facts.get("now"), facts.get("late", 0), facts.get("counted", {})
+            stage._refused = facts.get("refused", {})
             stage.patterns = Patterns.assembled([(read(d)[1].num_rows, read_patterns(d)) for d in directories])
             if not stage.patterns:
                 return stage
@@ -213,6 +334,8 @@ class Stage:
 
     def close(self) -> None:
         """End the threads."""
+        if self._history is not None and self._stopped is None and self._past.forgotten > self._forgotten:
+            self._history.forget(self._past.forgotten)
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None

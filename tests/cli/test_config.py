@@ -237,7 +237,7 @@ WRONG = [
     ),
     (
         changed(spark="[sparks]"),
-        "one of run, shapes, sinks, source, spark, subscriptions; got 'sparks' (did you mean spark?)",
+        "one of ontology, run, shapes, sinks, source, spark, subscriptions; got 'sparks' (did you mean spark?)",
     ),
     (
         changed(shapes='[shapes]\ntransform = "pca"'),

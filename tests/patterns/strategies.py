@@ -4,12 +4,15 @@ exact expiries and disorder happen, few values, and few filters, so that subscri
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import NamedTuple
+from random import Random
+from typing import Any, NamedTuple, Protocol
 
 from hypothesis import strategies as st
 
+from tests.patterns.oracle import order
 from tidegate.model import Publication, Subscription
 
 START = datetime(2026, 11, 15, 8, tzinfo=UTC)
@@ -61,7 +64,7 @@ def streams(draw, least: int = 4, most: int = 24, disorder: int = 3, mixed: bool
 
 
 def in_order(stream: list[Publication]) -> list[Publication]:
-    return sorted(stream, key=lambda p: (p.time, p.id, p.phase or ""))
+    return sorted(stream, key=order)
 
 
 def pieces(stream: list, cuts: list[int]) -> list[list]:
@@ -187,3 +190,200 @@ def scripts(
         script.append(Action("publish", batch))
         newest = max(newest, *(p.time for p in batch))
     return [*script, Action("advance", newest + timedelta(seconds=2)), Action("advance", newest + timedelta(minutes=2))]
+
+
+# --- past ---------------------------------------------------------------------------------------------------------
+# One way to make them, whoever throws the dice: hypothesis, which can shrink, or a generator of numbers, which is fast.
+
+
+class Dice(Protocol):
+    def __call__(self, options: Sequence[Any], /) -> Any:
+        """One of the options."""
+
+
+def thrown(seed: int) -> Dice:
+    generator = Random(seed)
+    return generator.choice
+
+
+#: Few, so that subscriptions share them and nearly everything passes one of them.
+INNER = ["TRUE", "n > 1", "n <= 2", "t = 'a'", "source = 'x'", "NOT n > 1", "phase = 'END'", "phase = 'START' OR n = 2"]
+BESIDE = ["n > 0", "t = 'a'", "m = 1 OR m = 2", "source <> 'z'", "phase IS NULL", "n IS NULL", "flag", "TRUE"]
+POINT_RELATIONS = ["AFTER", "BEFORE", "DISJOINT", "DURING", "EQUALS", "INTERSECTS"]
+RELATIONS = [
+    *POINT_RELATIONS,
+    *("CONTAINS", "FINISHEDBY", "FINISHES", "MEETS", "METBY", "OVERLAPPEDBY", "OVERLAPS", "STARTEDBY", "STARTS"),
+]
+LIMITS = ["", "", "", ", '..'", ", 'PT1S'", ", 'PT2S'", ", 'PT4.5S'", ", 'PT0M8S'"]
+TOLERANCES = ["", "", "", ", 'PT0.5S'", ", 'PT1S'", ", 'PT2.000001S'"]
+#: What a comparison may have on its left and in the ``past`` on its right, and by what.
+COMPARED = [
+    *(
+        (left, right, op)
+        for left in ("n", "m", "n + m", "n * 2 - m", "n / m", "m ^ 2")
+        for right in "nm"
+        for op in "<>="
+    ),
+    *(("n", "m", op) for op in ("<=", ">=", "<>", "<", ">", "=")),
+    *(("when", "when", op) for op in ("<=", ">=", "<>", "<", ">", "=")),
+    *(("t", right, op) for right in ("t", "source", "n", "when") for op in ("=", "<>")),
+    *(("source", right, op) for right in ("t", "source") for op in ("=", "<>")),
+    *(("time", right, op) for right in ("when", "time") for op in ("<", ">=", "=")),
+    *(("t", "t", "<"), ("flag", "flag", "="), ("spot", "spot", "<>"), ("n", "t", "<>"), ("when", "n", ">")),
+]
+MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def temporal(dice: Dice, depth: int) -> str:
+    """A relation to, or a comparison with, what is past."""
+    inner = dice(INNER)
+    if depth > 1 and dice([True, False, False]):
+        inner = looking_back(dice, depth - 1)
+    if dice([True, True, False]):
+        left = dice(["event", "event", "event", "start", "end", "time", "when", "valid_until"])
+        limit = dice(LIMITS)
+        tolerance = dice(TOLERANCES) if limit else ""
+        return f"T_{dice(RELATIONS if left == 'event' else POINT_RELATIONS)}({left}, past({inner}{limit}{tolerance}))"
+    left, right, op = dice(COMPARED)
+    call = f"past({right}, {inner}{dice(['', '', ', 1', ', 2', ', 3', ', 7'])})"
+    return f"{left} {op} {call}" if dice([True, True, False]) else f"{call} {MIRRORED.get(op, op)} {left}"
+
+
+def looking_back(dice: Dice, depth: int = 3) -> str:
+    """Temporal conditions, alone or joined with others."""
+    one = temporal(dice, depth)
+    form = dice(["{}", "{}", "{}", "NOT {}", "{} AND {b}", "{b} OR {}", "NOT ({} AND {b})", "{} AND {t}", "{} OR {t}",
+                 "NOT {} AND ({t} OR {b})", "NOT ({b} OR NOT ({} AND {t}))"])  # fmt: skip
+    another = temporal(dice, depth) if "{t}" in form else ""
+    return form.format(f"({one})", b=f"({dice(BESIDE)})", t=f"({another})")
+
+
+_NUMBERS = [1, 2, 0, 3, 0.5, -1, 2, None]
+#: What an attribute may hold besides what it usually does.
+_ANYTHING = [None, True, False, "a", "", 2.5, PLACES[1], [1, 2], START, START.date(), 10**300, -0.0, 2**53 + 1]
+
+
+def attributes(dice: Dice, second: float, mixed: bool) -> dict[str, Any]:
+    found = {
+        "n": dice(_NUMBERS),
+        "m": dice(_NUMBERS),
+        "t": dice(["a", "b", "x", "a", None]),
+        "when": dice([None, at(second), at(second - 1), at(second - 3), at(second + 2)]),
+        "flag": dice([None, True, False]),
+    }
+    if mixed:
+        return {name: dice(_ANYTHING) if dice([True, False, False]) else value for name, value in found.items()}
+    return found
+
+
+def lasting(dice: Dice, least: int = 4, most: int = 24, disorder: int = 2, mixed: bool = False) -> list[Publication]:
+    """In order of appearance: whole events, instants, and events that start and perhaps end; many at once, many equal.
+
+    All that is drawn here follows the rules, unless its disorder puts an END before its START.
+    """
+    found: list[Publication] = []
+    running: dict[str, float] = {}
+    second = disorder
+    for i in range(dice(range(least, most + 1))):
+        second += dice([0, 0, 0, 1, 1, 2, 4])
+        time = second - dice(range(disorder + 1))
+        phase = dice([None, None, "START", "START", "END", "END", "INSTANT"])
+        phase = "START" if phase == "END" and not running else phase
+        # Ids have nothing to do with the order.
+        id, start, end = f"{dice('qpé')}{(i * 7) % 100}", None, None
+        if phase == "START":
+            start = dice([None, None, time, time - 1, time - 3, time + 1])
+            running[id] = time if start is None else start
+        elif phase == "END":
+            id = dice(sorted(running))
+            begun = running.pop(id)
+            start = dice([None, None, begun])
+            end = dice([None, time, begun, begun + 1, begun + 3])
+            if max(begun, time if end is None else end) == begun:
+                end = begun
+        else:
+            start, end = dice([(0, 0), (None, None), (-2, None), (None, 1), (-1, 0), (-3, -1), (-2, 2), (1, 3)])
+            if phase == "INSTANT" and None not in (start, end):
+                end = start
+            start, end = (None if x is None else time + x for x in (start, end))
+        when = {name: None if x is None else at(x) for name, x in (("start", start), ("end", end))}
+        until = dice([None, None, at(time), at(time + 2), at(time - 2)])
+        found.append(
+            Publication(
+                id, dice("xyz"), at(time), attributes(dice, time, mixed), phase=phase, valid_until=until, **when
+            )
+        )
+    return found
+
+
+def unruly(dice: Dice, least: int = 4, most: int = 24, disorder: int = 2) -> list[Publication]:
+    """Phases, starts and ends of few ids in no order at all."""
+    found, second = [], disorder
+    for _ in range(dice(range(least, most + 1))):
+        second += dice([0, 0, 1, 1, 2])
+        time = second - dice(range(disorder + 1))
+        start, end = dice(
+            [(None, None), (None, None), (0, None), (None, 0), (-1, None), (None, 1), (-1, 0), (0, 0), (2, None)]
+        )
+        when = {name: None if x is None else at(time + x) for name, x in (("start", start), ("end", end))}
+        phase = dice(["START", "START", "END", "END", "END", "INSTANT", None])
+        found.append(
+            Publication(dice("abcd"), dice("xyz"), at(time), attributes(dice, time, False), phase=phase, **when)
+        )
+    return found
+
+
+def without_repetition(batch: list[Publication]) -> Iterator[list[Publication]]:
+    """Cut where an id and phase come again, which one batch may not have."""
+    part: list[Publication] = []
+    for publication in batch:
+        if (publication.id, publication.phase) in {(p.id, p.phase) for p in part}:
+            yield part
+            part = []
+        part.append(publication)
+    yield part
+
+
+def looks_back(
+    dice: Dice, stream: list[Publication], most: int = 6, depth: int = 3, ordinary: bool = True, ends: bool = True
+) -> list[Action]:
+    """What happens to an engine; with other patterns and plain filters among the subscriptions, if so wanted."""
+    others = ["topk(2, 'PT5S', n)", "absent('PT3S', n > 1)", "n > 1", "together('PT2S', n > 1, t = 'a')"]
+
+    def subscription(i: int) -> Subscription:
+        where = dice(others) if ordinary and dice([True, *[False] * 7]) else looking_back(dice, depth)
+        first = dice([None, None, None, 3, 8])
+        last = dice([None, None, None, 1, 9])
+        bounds = None if first is None else at(first), None if last is None else at((first or 0) + last)
+        return Subscription(f"{dice('szé')}{i}", "ann", where, *bounds)
+
+    coming = [subscription(i) for i in range(dice(range(1, most + 1)))]
+    first = dice(range(len(coming) + 1)) or len(coming)
+    alive, coming = coming[:first], coming[first:]
+    script, newest = [Action("subscribe", s) for s in alive], START
+    cuts = [dice(range(len(stream) + 1)) for _ in range(dice([0, 0, 1, 3, 8, len(stream)]))]
+    for batch in (part for piece in pieces(stream, cuts) for part in without_repetition(piece)):
+        what = dice(["", "", "", "advance", "subscribe", "subscribe", "unsubscribe"])
+        if what == "advance":
+            newest += timedelta(seconds=dice([0, 1, 2]))
+            script.append(Action("advance", newest))
+        elif what == "subscribe" and coming:
+            alive.append(coming.pop())
+            script.append(Action("subscribe", alive[-1]))
+        elif what == "unsubscribe" and alive:
+            gone = alive.pop(dice(range(len(alive))))
+            script.append(Action("unsubscribe", gone.id))
+            if dice([True, False]):
+                coming.append(gone)
+        script.append(Action("publish", batch))
+        newest = max(newest, *(p.time for p in batch))
+    return [*script, Action("advance", newest + timedelta(minutes=2))] if ends else script
+
+
+@st.composite
+def looking_back_scripts(draw, mixed: bool = False, ordered: bool = True, disorder: int = 2, **options) -> list[Action]:
+    def dice(choices: Sequence[Any]) -> Any:
+        return draw(st.sampled_from(choices))
+
+    stream = lasting(dice, disorder=disorder, mixed=mixed) if ordered else unruly(dice, disorder=disorder)
+    return looks_back(dice, stream, **options)

@@ -27,7 +27,7 @@ from tidegate.store.intake import Arrival, bundles
 from tidegate.store.log import Log, read
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["tidegate.store.log"])
+PROCESSES.set_forkserver_preload(["tidegate.store.log", "pandas", "tidegate.records", "tidegate.index"])
 
 
 def frames(log, begin=None, end=None, pieces=1):

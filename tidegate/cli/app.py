@@ -21,7 +21,9 @@ from tidegate.cli.explain import explain
 from tidegate.cli.functions import functions
 from tidegate.cli.list import list_
 from tidegate.cli.match import match
+from tidegate.cli.ontology import ontology
 from tidegate.cli.publish import publish
+from tidegate.cli.rehearse import rehearse
 from tidegate.cli.run import run
 from tidegate.cli.shapes import shapes
 from tidegate.cli.status import status
@@ -91,10 +93,11 @@ def tidegate(
     """
 
 
-for command in (check, match, explain, functions, demo, run, publish, subscribe, unsubscribe, status, warmup):
+for command in (check, match, rehearse, explain, functions, demo, run, publish, subscribe, unsubscribe, status, warmup):
     app.command()(command)
 app.command("list")(list_)
 app.add_typer(shapes)
+app.add_typer(ontology)
 app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from tidegate.cli.own_ontology import OwnOntology, Prefixes
 from tidegate.cli.own_shapes import OwnShapes
 from tidegate.cli.subscriptions import subscriptions
 from tidegate.covering import covers
@@ -25,6 +26,8 @@ NOTHING = Filter(())
 def check(
     file: Annotated[Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, .cql2 or .txt.")],
     shapes: OwnShapes = None,
+    ontology: OwnOntology = None,
+    prefix: Prefixes = None,
 ) -> None:
     """Check a file of subscriptions and show every mistake in it.
 

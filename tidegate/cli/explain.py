@@ -9,6 +9,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from tidegate.cli.own_ontology import OwnOntology, Prefixes
 from tidegate.cli.own_shapes import OwnShapes
 from tidegate.cli.publications import publication
 from tidegate.cli.records import text
@@ -25,6 +26,8 @@ def explain(
     id: Annotated[str, typer.Argument(help="The id of the subscription; in a text file, its line.")],
     publication: Annotated[str, typer.Argument(help="A JSON object, @FILE with one, or - for standard input.")],
     shapes: OwnShapes = None,
+    ontology: OwnOntology = None,
+    prefix: Prefixes = None,
 ) -> None:
     """Show whether each part of a subscription holds for a publication, and with which values.
 

@@ -41,6 +41,7 @@ def rows(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
             ("waiting", f"{numbers['waiting']:,}"),
             ("unscored", f"{numbers['unscored']:,}"),
             ("cut", f"{numbers['cut']:,}"),
+            ("refused", f"{numbers['refused']:,}"),
         ]
     return found
 

@@ -13,6 +13,7 @@ import orjson
 import pyarrow as pa
 import typer
 
+from tidegate.cli.own_ontology import OwnOntology, Prefixes
 from tidegate.cli.own_shapes import OwnShapes
 from tidegate.cli.progress import progress
 from tidegate.cli.publications import Batch, batches
@@ -34,6 +35,8 @@ def match(
         bool, typer.Option("--grouped", help="One line per publication, with subscription ids.")
     ] = False,
     shapes: OwnShapes = None,
+    ontology: OwnOntology = None,
+    prefix: Prefixes = None,
 ) -> None:
     """Match publications with subscriptions and write notifications as JSON Lines.
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tidegate.pipeline.flow import Flow
     from tidegate.pipeline.sources import Source
     from tidegate.store.registry import Registry
+    from tidegate.store.renewal import Lost
 
 __all__ = ["run"]
 
@@ -61,11 +62,24 @@ def run(
     if available_now and not settings.source.ends:
         raise SettingError("a source that has an end, for --available-now", "a generator", f"source of {config}")
     settings.find_functions()
-    with settings.shapes.used(), settings.subscriptions.open() as registry:
+    with settings.shapes.used(), settings.ontology.used(), settings.subscriptions.open() as registry:
+        _renewed(settings, registry)
         _subscribed(settings, registry)
         source = settings.source.open()
         with spark_session(lambda: settings.spark.session(kafka=settings.needs_kafka)) as spark:
             _run(settings, spark, source, registry, available_now)
+
+
+def _renewed(settings: Config, registry: Registry) -> None:
+    """Let subscriptions mean what they asked, with the ontology of now; a term that has gone stops nobody else."""
+    if not settings.ontology.files:
+        return
+    lost: list[Lost] = []
+    if count := registry.renew(keep=lost.append):
+        many = "subscription" if count == 1 else "subscriptions"
+        typer.echo(f"the ontology gives {count:,} {many} another meaning than before", err=True)
+    for one in lost:
+        typer.echo(f"warning: subscription {one} keeps the meaning that it had", err=True)
 
 
 def _subscribed(settings: Config, registry: Registry) -> None:

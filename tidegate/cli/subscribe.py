@@ -9,6 +9,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from tidegate.cli.own_ontology import OwnOntology, Prefixes
 from tidegate.cli.own_shapes import OwnShapes
 from tidegate.cli.registries import Named, config, registry
 from tidegate.cli.subscriptions import read, subscription
@@ -27,12 +28,15 @@ def subscribe(
     active_from: Annotated[str | None, typer.Option(help="and from when it is active (ISO 8601),")] = None,
     active_until: Annotated[str | None, typer.Option(help="and until when.")] = None,
     shapes: OwnShapes = None,
+    ontology: OwnOntology = None,
+    prefix: Prefixes = None,
 ) -> None:
     """Add subscriptions to a registry: all of a file, or one. Either all are taken or none.
 
     They hold for every publication that appears after this command has returned, also in pipelines that are running.
-    Shapes of your own that they name are those of --shapes and, of a CONFIG file, those of its section [shapes];
-    pipelines must know them too.
+    Shapes of your own that they name are those of --shapes and, of a CONFIG file, those of its section [shapes]. What
+    terms of an ontology mean says --ontology or, if that is not given, the section [ontology] of a CONFIG file. Both
+    are written out: pipelines need to know neither.
 
     \b
     Example:
@@ -47,7 +51,11 @@ def subscribe(
         raise SettingError("a file, or --id, --subscriber and --where", "neither")
     found = read(file) if file is not None else [_one(given)]
     pipeline = config(place)
-    with pipeline.shapes.used() if pipeline else nullcontext(), registry(place, create=True) as target:
+    with (
+        pipeline.shapes.used() if pipeline else nullcontext(),
+        pipeline.ontology.used() if pipeline and not ontology else nullcontext(),
+        registry(place, create=True) as target,
+    ):
         version = target.subscribe(*found)
         typer.echo(f"{_counted(len(found))} added; version {version:,}, {_counted(len(target))} in all")
 

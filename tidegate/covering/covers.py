@@ -13,13 +13,13 @@ from tidegate.covering.known import Known, Need, One, knowledge
 from tidegate.predicates import Filter, Within
 from tidegate.predicates.ranges import Ranges, complement, intersect
 
-__all__ = ["clauses_cover", "covers"]
+__all__ = ["clauses_cover", "filter_covers"]
 
 #: Pieces that a clause may be cut into by the clauses that together cover it; past this the answer is no.
 MOST_PIECES = 256
 
 
-def covers(a: Filter, b: Filter) -> bool:
+def filter_covers(a: Filter, b: Filter) -> bool:
     """Whether every publication that matches ``b`` matches ``a``.
 
     True is always right. False is right too, that is, the answer is complete, where all predicates are comparisons
@@ -32,7 +32,7 @@ def covers(a: Filter, b: Filter) -> bool:
 
 
 def clauses_cover(a: Sequence[Known], b: Sequence[Known]) -> bool:
-    """``covers`` for filters whose knowledge is at hand."""
+    """``filter_covers`` for filters whose knowledge is at hand."""
     for known in b:
         for clause in a:
             for need in clause.needs:

@@ -20,7 +20,7 @@ from tidegate.index.checks import REQUIRED, broken_rules
 from tidegate.index.columns import converted, typed
 from tidegate.kernels.gather import text_hashes
 from tidegate.kernels.shape import shaped
-from tidegate.model import PHASES, Publication, micros
+from tidegate.model import Publication, micros
 from tidegate.predicates.column import Column, Many, Points, Row, Table, column
 from tidegate.shapes.normal import LONGEST, SHORTEST
 
@@ -92,7 +92,7 @@ class Batch:
         raise TypeError("a batch of nothing")
 
     def phases(self) -> NDArray[np.uint8]:
-        """The publications' phases, numbered in the order of their names; 0 for none."""
+        """The publications' phases, numbered in the order in which they come at one time; 0 for none."""
         raise TypeError("a batch of nothing")
 
 
@@ -270,4 +270,4 @@ class _ArrowRow:
 
 
 _NUL = pa.scalar("\0", pa.large_string())
-_PHASES = (None, *sorted(PHASES))
+_PHASES = (None, "START", "INSTANT", "END")

@@ -95,6 +95,14 @@ class Catalogue:
         self._removed += 1
         return number
 
+    def renumber(self, id: str) -> int:
+        """Another number for a subscription that stays what it is; the one before is never given again."""
+        row, number = self._row(self.number(id)), self.numbers_given
+        self._added.append(row)
+        self.numbers[id] = number
+        self._removed += 1
+        return number
+
     def number(self, id: str) -> int:
         """The number of a subscription, or an error that says there is none."""
         found = self.numbers.get(id) if isinstance(id, str) else None

@@ -8,7 +8,7 @@ Whoever matches takes the list once and is never disturbed: there is no lock on 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -66,6 +66,20 @@ class Index:
         with self._writing:
             self._dead[owner] = 1
             self._some_dead = True
+
+    def changed(self, gone: Iterable[int], new: Iterable[tuple[int, Filter]]) -> Index:
+        """Another index, without some owners and with some more, ready to match. This one stays as it is."""
+        self.wait()
+        with self._writing:
+            index = Index(self.segments, len(self._dead))
+            index._dead[: len(self._dead)] = self._dead
+            index._some_dead = self._some_dead
+        for owner in gone:
+            index.remove(owner)
+        for owner, filter in new:
+            index.add(owner, filter)
+        _ = index.segments
+        return index
 
     def match(self, batch: Batch) -> Matches:
         """The owners of the filters that hold, per publication."""

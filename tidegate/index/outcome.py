@@ -18,6 +18,7 @@ from tidegate.patterns import Raised
 
 __all__ = ["by_time", "flat", "grouped", "raised_flat", "raised_grouped"]
 
+_NOTHING = FLAT.empty_table()
 _INSTANT = pa.timestamp("us", "UTC")
 
 
@@ -37,6 +38,8 @@ def grouped(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
 def flat(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
     """A row per notification, ordered by time and subscription id."""
     start, owners = matches
+    if not len(owners):
+        return _NOTHING
     rows = np.repeat(np.arange(batch.length), np.diff(start))
     ids = catalogue.texts("id", owners)
     times = batch.times()
@@ -59,6 +62,8 @@ def flat(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
 
 def by_time(notifications: pa.Table) -> pa.Table:
     """Notifications ordered by time and subscription id; those of one stay in their order."""
+    if notifications.num_rows < 2:
+        return notifications
     return notifications.sort_by([("time", "ascending"), ("subscription_id", "ascending")])
 
 

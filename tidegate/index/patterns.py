@@ -184,6 +184,15 @@ class Patterns:
                 row["begins"], row["ends"],
             )  # fmt: skip
 
+    @property
+    def numbers(self) -> list[int]:
+        """The subscriptions that have patterns."""
+        return list(self._rows)
+
+    def family(self, number: int) -> str:
+        """The family of a subscription's pattern."""
+        return str(self._rows[number][0])
+
     def filters_of(self, number: int) -> list[int]:
         """The filters of a subscription's pattern."""
         return list(self._rows[number][3])

@@ -1,6 +1,6 @@
 """Conditions over several publications and over time, one file per family. Importing the package registers them all."""
 
-from tidegate.patterns import absent, shape, together, topk
+from tidegate.patterns import absent, past, shape, together, topk
 from tidegate.patterns._pattern import FAMILIES, Inner, Pattern, family_of
 from tidegate.patterns.combine import Combine, Raised, Standing
 from tidegate.patterns.compile import compile_where
@@ -15,6 +15,7 @@ __all__ = [
     "absent",
     "compile_where",
     "family_of",
+    "past",
     "shape",
     "together",
     "topk",

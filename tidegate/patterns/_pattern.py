@@ -75,6 +75,8 @@ class Parts(NamedTuple):
     form: str
     numbers: tuple[float, ...]
     filters: tuple[Node, ...]
+    timeless: frozenset[int] = frozenset()
+    """Filters that the subscription's time of activity does not bound."""
 
 
 class Told(NamedTuple):
@@ -127,6 +129,8 @@ class Family:
     """Names of the calls that may be of the family; its own name if there are none."""
     arity: ClassVar[tuple[int, int]]
     """Of the call that is claimed."""
+    takes_all: ClassVar[bool] = False
+    """Whether the whole expression is compiled, wherever in it the calls stand."""
     example: ClassVar[str]
 
     def __init__(self, arrays: Arrays, memory: Memory) -> None:
@@ -225,16 +229,15 @@ class Family:
 
 #: Every family of patterns by the name of its function.
 FAMILIES: dict[str, type[Family]] = {}
-#: The family that may claim a call of some name.
-_CLAIMANTS: dict[str, type[Family]] = {}
+#: The families that may claim a call of some name.
+_CLAIMANTS: dict[str, list[type[Family]]] = {}
 
 
 def family(cls: type[Family]) -> type[Family]:
     """Register a family; decorates its class."""
     FAMILIES[cls.name] = cls
     for op in cls.ops or (cls.name,):
-        assert op not in _CLAIMANTS, f"{op} is claimed by {_CLAIMANTS[op].__name__} already"
-        _CLAIMANTS[op] = cls
+        _CLAIMANTS.setdefault(op, []).append(cls)
     return cls
 
 
@@ -242,8 +245,7 @@ def family_of(node: Node) -> type[Family] | None:
     """The family that a node is a pattern of; None if it is none."""
     if type(node) is not Call:
         return None
-    found = _CLAIMANTS.get(node.op)
-    return found if found is not None and found.claims(node) else None
+    return next((found for found in _CLAIMANTS.get(node.op, ()) if found.claims(node)), None)
 
 
 class Beyond(Exception):

@@ -21,7 +21,11 @@ from tidegate.patterns._pattern import FAMILIES, NEVER, Admission, Family, Told
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import LONG_AGO, Arrivals, Memory
 
-__all__ = ["Combine", "Raised", "Standing"]
+__all__ = ["KEEP", "Combine", "Raised", "Standing"]
+
+
+#: How long events are remembered if nothing else is said: microseconds of the longest window.
+KEEP = DEFAULT_LIMITS.window * 1_000_000
 
 
 class Standing(NamedTuple):
@@ -64,10 +68,15 @@ class Combine:
     """The patterns of one shard and all that they remember."""
 
     def __init__(
-        self, lateness: int = 0, directory: Path | None = None, combinations: int = DEFAULT_LIMITS.combinations
+        self,
+        lateness: int = 0,
+        directory: Path | None = None,
+        combinations: int = DEFAULT_LIMITS.combinations,
+        keep: int = KEEP,
     ) -> None:
         self.arrays = Arrays(directory)
         self.lateness, self.combinations = lateness, combinations
+        self.keep, self.most = keep, NEVER
         self._begin()
 
     def _begin(self) -> None:
@@ -164,6 +173,11 @@ class Combine:
         """
         facts = self.arrays.facts
         before = facts.get("clock")
+        if not arrivals and self.is_idle:  # nobody is here whom it could concern
+            clock = first if clock is None else clock
+            if clock is not None:
+                facts["clock"] = clock if before is None else max(before, clock)
+            return _SILENCE
         if before is None and first is not None:
             for family in self.families.values():
                 family.wake(first)
@@ -174,7 +188,7 @@ class Combine:
         told: list[tuple[Family, list[Told]]] = [(family, []) for family in self.families.values()]
         ready = self._ordered(arrivals, clock)
         if len(ready):
-            step = self.memory.take(ready, strict, self.combinations)
+            step = self.memory.take(ready, strict, self.combinations, self.keep, self.most)
             for family, parts in told:
                 if family.owner.length:
                     parts.append(family.step(step))
@@ -185,10 +199,15 @@ class Combine:
                 if more is not None:
                     parts.append(more)
         result = self._raised(told, ids)
-        self.memory.forget(
-            facts.get("clock", LONG_AGO), [items for family in self.families.values() for items in family.items()]
-        )
+        if self.memory.is_large:
+            named = [items for family in self.families.values() for items in family.items()]
+            self.memory.forget(facts.get("clock", LONG_AGO), named)
         return result
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no subscription is here, and nothing waits."""
+        return not len(self._waiting) and not any(family.owner.length for family in self.families.values())
 
     def _all(self, name: str) -> NDArray[np.int64]:
         return np.concatenate([getattr(family, name).used for family in self.families.values()])

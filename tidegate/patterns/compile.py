@@ -34,9 +34,12 @@ def compile_where(
         for bound in bounds:
             filter &= compile_filter(bound)
         return filter
-    beside = list(_conjuncts(node))
     wanted, family = patterns[0]
-    stray = next((p for p in patterns if p[0] is not wanted), None)
+    whole = next((of for _, of in patterns if of.takes_all), None)
+    if whole is not None:
+        wanted, family = node, whole
+    beside = list(_conjuncts(node)) if whole is None else [node]
+    stray = next((p for p in patterns if (p[0] is not wanted if whole is None else p[1] is not whole)), None)
     if not any(part is wanted for part in beside) or stray is not None:
         wrong, of = patterns[0] if stray is None else stray
         raise located(
@@ -49,18 +52,18 @@ def compile_where(
     assert isinstance(wanted, Call)
     least, most = family.arity
     try:
-        if not least <= len(wanted.args) <= most:
+        if whole is None and not least <= len(wanted.args) <= most:
             count = f"{least}" if least == most else f"{least} or more" if most > 99 else f"{least} to {most}"
             raise Mismatch(f"{count} arguments of {wanted.op}", f"{len(wanted.args)}", wanted)
-        form, numbers, conditions = family.compile(wanted, limits)
+        form, numbers, conditions, timeless = family.compile(wanted, limits)
     except Mismatch as error:
         raise located(TypeMismatch, error.expected, error.got, place(error.node, node), source) from None
     except Beyond as error:
         raise located(LimitError, error.expected, error.got, place(error.node, node), source) from None
     common = [part for part in beside if part is not wanted]
     inner = []
-    for condition in conditions or [None]:
-        parts = [*common, *([condition] if condition is not None else []), *bounds]
+    for i, condition in enumerate(conditions or [None]):
+        parts = [*common, *([condition] if condition is not None else []), *([] if i in timeless else bounds)]
         inner.append(_inner(parts, source, limits, node))
     return Pattern(family.name, form, numbers, tuple(inner))
 

@@ -99,6 +99,11 @@ class Step(NamedTuple):
     """How many combinations of one publication are told at most."""
     strict: bool
     """Whether some publication of the batch may not be every subscription's own."""
+    phase: NDArray[np.uint8]
+    keep: int
+    """How long events are remembered, in microseconds."""
+    most: int
+    """How many remembered publications back an ended event is forgotten."""
 
 
 class Memory:
@@ -165,7 +170,7 @@ class Memory:
 
     # --- publications -----------------------------------------------------------------------------------------------
 
-    def take(self, batch: Arrivals, strict: bool, combinations: int) -> Step:
+    def take(self, batch: Arrivals, strict: bool, combinations: int, keep: int, most: int) -> Step:
         """Append a batch that is in order."""
         first_item, first_pair, n = len(self), self.pair_item.length, len(batch.hits)
         self.time.extend(batch.time)
@@ -182,7 +187,8 @@ class Memory:
             array.length += n
         filter_start, by_filter = transpose(batch.hits, self.key.length, first_pair)
         return Step(
-            first_item, first_pair, batch.start, batch.hits, head, filter_start, by_filter, combinations, strict
+            first_item, first_pair, batch.start, batch.hits, head, filter_start, by_filter, combinations, strict,
+            batch.phase, keep, most,
         )  # fmt: skip
 
     def texts(self, items: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -190,11 +196,14 @@ class Memory:
         offsets, letters = texts_of(items, self.text_end.data, self.letters.data)
         return offsets, letters
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it is worth to look for what may be forgotten."""
+        items, pairs = self.arrays.facts.get("kept", [0, 0])
+        return bool(len(self) > 2 * items + _FEW or self.pair_item.length > 2 * pairs + _FEW)
+
     def forget(self, clock: int, named: Sequence[NDArray[np.int64]]) -> None:
-        """Now and then, let go of what no window reaches. ``named`` arrays name publications, and are changed."""
-        kept = self.arrays.facts.get("kept", [0, 0])
-        if len(self) <= 2 * kept[0] + _FEW and self.pair_item.length <= 2 * kept[1] + _FEW:
-            return
+        """Let go of what no window reaches. ``named`` arrays name publications, and are changed."""
         wanted = np.zeros(len(self) + 1, np.uint8)
         for items in named:
             wanted[items] = 1  # −1 marks the one too many

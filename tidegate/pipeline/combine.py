@@ -30,6 +30,7 @@ from tidegate.index import outcome
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns import Combine, Raised, Standing
 from tidegate.patterns._pattern import NEVER
+from tidegate.patterns.combine import KEEP
 from tidegate.patterns.memory import LONG_AGO
 from tidegate.pipeline.parts import PART, Files, pieces
 from tidegate.pipeline.select import Subscriptions, part, told
@@ -62,6 +63,8 @@ class Combining:
     combinations: int = DEFAULT_LIMITS.combinations
     ids: bool = True
     """Whether somebody wants more than the grouped form of notifications."""
+    keep: int = KEEP
+    """How long events are remembered, in microseconds."""
 
     def __call__(self, key: tuple[int], frames: Iterable[Any], state: GroupState) -> Iterator[Any]:
         import pandas as pd  # type: ignore[import-untyped]
@@ -94,7 +97,7 @@ class Combining:
         view = self.subscriptions.view(oldest, max(newest, version))
         with _live(self.query, shard, known, self.files) as (live, token):
             in_order = sorted(parts, key=lambda p: (p["order"] is None, p["order"] or 0))
-            settings = {"lateness": self.lateness, "combinations": self.combinations}
+            settings = {"lateness": self.lateness, "combinations": self.combinations, "keep": self.keep}
             delta: dict[str, Any] = {"parts": in_order, "changes": None, **settings}
             if newest > version:
                 delta["changes"] = self._changes(live, view, shard, batch, version, oldest, newest)
@@ -175,6 +178,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: Files, ids: bool = Fals
     """One batch, for the first time or again: the same arrays come out."""
     facts, lateness = shard.arrays.facts, delta["lateness"]
     shard.lateness, shard.combinations = lateness, delta["combinations"]  # a later run may have others
+    shard.keep = delta.get("keep", KEEP)
     parts = delta["parts"]
     before: int | None = facts.get("newest")
     stamped: list[tuple[int, int]] = []  # versions, and the newest publication up to them

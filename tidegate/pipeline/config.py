@@ -25,6 +25,7 @@ from tidegate.pipeline.sections import (
     count,
     key,
     location,
+    locations,
     number,
     port,
     section,
@@ -301,6 +302,26 @@ class Shapes:
 
 
 @dataclass(frozen=True)
+class Ontology:
+    """What the terms mean that expressions name."""
+
+    files: tuple[str, ...] = key(locations, ())
+    prefixes: Mapping[str, str] | None = key(words, None)
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Have this process know them for a while."""
+        if not self.files:
+            yield
+            return
+        from tidegate.ontologies.current import load, use
+
+        with use(None):
+            load(*self.files, prefixes=self.prefixes or {})
+            yield
+
+
+@dataclass(frozen=True)
 class Run:
     """How it runs."""
 
@@ -311,6 +332,7 @@ class Run:
     patterns: bool = key(truth, True)
     clock: float = key(number, 0.0)
     combinations: int = key(count, 1_000)
+    keep: float | None = key(number, None)
     metrics: tuple[str, int] | None = key(port, None)
 
 
@@ -333,7 +355,7 @@ class Spark:
         return session(master=self.master, settings=given, memory=self.memory, packages=packages)
 
 
-SECTIONS = {"subscriptions": Subscribed, "shapes": Shapes, "run": Run, "spark": Spark}
+SECTIONS = {"subscriptions": Subscribed, "shapes": Shapes, "ontology": Ontology, "run": Run, "spark": Spark}
 
 
 @dataclass(frozen=True)
@@ -344,6 +366,7 @@ class Config:
     source: Input
     subscriptions: Subscribed
     shapes: Shapes
+    ontology: Ontology
     sinks: tuple[Output, ...]
     run: Run
     spark: Spark
@@ -376,6 +399,7 @@ class Config:
             patterns=run.patterns,
             clock=run.clock,
             combinations=run.combinations,
+            keep=run.keep,
         )
 
 

@@ -25,6 +25,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tidegate.errors import SettingError
 from tidegate.language.limits import DEFAULT_LIMITS
+from tidegate.patterns.combine import KEEP
 from tidegate.pipeline.combine import Combining, combined, forget
 from tidegate.pipeline.failure import failure
 from tidegate.pipeline.parts import Files
@@ -70,11 +71,13 @@ class Flow:
         patterns: bool = True,
         clock: float = 0.0,
         combinations: int = DEFAULT_LIMITS.combinations,
+        keep: float | None = None,
     ) -> None:
         if clock and not (source.ticks and patterns):
             got = "one without" if not source.ticks else "a run without patterns"
             raise SettingError("a source that can tell the time of day (the log) for a clock", got)
         self._clock, self._combinations = clock, combinations
+        self._keep = KEEP if keep is None else int(keep * 1e6)
         if not patterns:
             version = registry.version
             registry.prepare(version, version)
@@ -122,6 +125,7 @@ class Flow:
                 halves,
                 self._combinations,
                 ids=any(half.form == "flat" for half in halves),
+                keep=self._keep,
             )
             receipts = combined(publications.mapInArrow(work, SHARDED), combine, RECEIPTS)
         writer = receipts.writeStream.foreachBatch(self._batch)

@@ -27,7 +27,8 @@ from tidegate.errors import PublicationError, SettingError, SubscriptionError, s
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import RESERVED, Subscription
 from tidegate.pipeline import feed
-from tidegate.pipeline.combine import Combining, combined, combined_at_once
+from tidegate.pipeline.batch import in_order
+from tidegate.pipeline.combine import Combining, combined
 from tidegate.pipeline.parts import Files, Parting
 from tidegate.pipeline.quarantine import Quarantine
 from tidegate.pipeline.select import Select, Subscriptions, part, told
@@ -45,7 +46,6 @@ FLAT = (
     "publication_ids array<string>, score double, distance double"
 )
 GROUPED = "publication_id string, time timestamp, subscription_ids array<string>"
-_WHOLE = pa.schema([("shard", pa.int32()), ("facts", pa.binary()), ("data", pa.binary())])
 
 
 def match(
@@ -80,7 +80,8 @@ def match(
     chosen = shelved(publications, subscriptions, storage, limits)
     kept = os.fspath(quarantine) if quarantine is not None else f"{chosen.shelf.rstrip('/')}/quarantine"
     select, schema = Select(how, chosen), GROUPED if grouped else FLAT
-    plain = source.mapInArrow(_Stage(select, grouped, Quarantine.at(kept, uuid4().hex[:8])), schema)
+    refused = Quarantine.at(kept, uuid4().hex[:8])
+    plain = source.mapInArrow(_Stage(select, grouped, refused), schema)
     version = chosen.version if chosen.version is not None else _current(chosen)
     view = chosen.view(version, version)
     if not len(view.patterns):
@@ -91,16 +92,16 @@ def match(
             "a Registry, for a stream and subscriptions with patterns", "another kind of subscriptions"
         )
     shards = keys(int(publications.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
+    only_patterns = len(view.patterns) == len(view.since)
+    alone = refused if only_patterns else None  # else the plain ones see to it
     if publications.isStreaming:
-        parted = source.mapInArrow(_Parted(select, shards, f"{chosen.shelf.rstrip('/')}/parts"), SHARDED)
-        stage = _Stateful(chosen, shards, f"{chosen.shelf.rstrip('/')}/parts", late, limits.combinations, grouped)
+        files = f"{chosen.shelf.rstrip('/')}/parts"
+        parted = source.mapInArrow(_Parted(select, shards, files, alone), SHARDED)
+        stage = _Stateful(chosen, shards, files, late, limits.combinations, grouped)
         patterned = combined(parted, stage, schema)
     else:
-        parted = source.mapInArrow(_Parted(select, shards, None), "shard int, facts binary, data binary")
-        at_once = _AtOnce(chosen, shards, grouped, limits.combinations)
-        # a function: Spark counts the arguments, and takes an object's self for one
-        patterned = parted.groupBy("shard").applyInArrow(lambda key, table: at_once(key, table), schema)
-    return patterned if len(view.patterns) == len(view.since) else plain.unionByName(patterned)
+        patterned = in_order(source, select, shards, grouped, limits.combinations, schema, alone)
+    return patterned if only_patterns else plain.unionByName(patterned)
 
 
 def _current(chosen: Subscriptions) -> int:
@@ -110,39 +111,24 @@ def _current(chosen: Subscriptions) -> int:
 
 @dataclass(frozen=True)
 class _Parted:
-    """Select for patterns: what passed their filters, per shard; in files for a stream, whole for a batch."""
+    """Select for the patterns of a stream: what passed their filters, per shard, in files."""
 
     select: Select
     shards: Sequence[int]
-    files: str | None
+    files: str
+    quarantine: Quarantine | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batch, query = int(told("streaming.sql.batchId") or 0), told("sql.streaming.queryId")
-        parting = Parting(Files(f"{self.files}/{query}") if self.files else None, self.shards, batch, part())
+        parting, faults = Parting(Files(f"{self.files}/{query}"), self.shards, batch, part()), []
         for found in self.select(batches):
             parting.take(found)
-        rows = parting.close() if self.files else parting.whole()
-        schema = SHARDS if self.files else _WHOLE
-        columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-        yield pa.record_batch(arrays, schema=schema)
-
-
-@dataclass(frozen=True)
-class _AtOnce:
-    """Combine for a batch DataFrame: the publications of a shard, all of them."""
-
-    subscriptions: Subscriptions
-    shards: Sequence[int]
-    grouped: bool
-    combinations: int
-
-    def __call__(self, key: tuple[Any, ...], table: pa.Table) -> pa.Table:
-        version = self.subscriptions.of_task()
-        view = self.subscriptions.view(version, version)
-        parts = list(zip(table.column("facts").to_pylist(), table.column("data").to_pylist(), strict=True))
-        found = combined_at_once(parts, self.shards.index(key[0].as_py()), len(self.shards), view, self.combinations)
-        return found.grouped if self.grouped else found.flat
+            faults += found.faults
+        if faults and self.quarantine is not None:
+            replace(self.quarantine, query=query or "").keep(batch, part(), faults)
+        columns = zip(*parting.close(), strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, SHARDS, strict=True)]
+        yield pa.record_batch(arrays, schema=SHARDS)
 
 
 @dataclass(frozen=True)

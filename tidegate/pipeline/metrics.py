@@ -48,6 +48,7 @@ METRICS = (
     Number("tidegate_waiting", "waiting", "publications that wait for others that may come before them"),
     Number("tidegate_unscored_total", "unscored", "times that a publication had no score for a topk"),
     Number("tidegate_cut_total", "cut", "times that a together had more combinations than are told"),
+    Number("tidegate_refused_total", "refused", "publications that are no part of an event as it should be"),
     Number("tidegate_combine_seconds", "combine_seconds", "how long the slowest shard of the last batch took"),
     Number("tidegate_running", "state", "1 while batches are run; 0 before the first, while stopping, and after"),
 )

@@ -22,6 +22,7 @@ __all__ = [
     "count",
     "key",
     "location",
+    "locations",
     "number",
     "port",
     "section",
@@ -107,6 +108,13 @@ def location(value: Any, at: Spot) -> str:
     """A path, made absolute, or a URL as it is."""
     found = text(value, at)
     return found if "://" in found else os.path.abspath(at.file.parent / found)
+
+
+def locations(value: Any, at: Spot) -> tuple[str, ...]:
+    """Paths, made absolute, and URLs as they are."""
+    if not isinstance(value, list):
+        raise at.wrong("a list of paths", value)
+    return tuple(location(one, at.key(str(number))) for number, one in enumerate(value))
 
 
 def truth(value: Any, at: Spot) -> bool:

@@ -43,6 +43,7 @@ class Snapshot:
     waiting: int
     unscored: int
     cut: int
+    refused: int
     combine_seconds: float
     state: str
 
@@ -105,6 +106,7 @@ class Status:
                 sum(task[name] for task in self._shards.values())
                 for name in ("state_bytes", "waiting", "unscored", "cut")
             )
+            refused = max((task["refused"] for task in self._shards.values()), default=0)  # all of them count the same
             rates = [sum(entry[i] for entry in self._recent) / span for i in (1, 2)]
             return Snapshot(
                 self.publications,
@@ -126,6 +128,7 @@ class Status:
                 waiting,
                 unscored,
                 cut,
+                refused,
                 max((task["combining"] for task in self._shards.values()), default=0.0),
                 self.state,
             )

@@ -3,14 +3,15 @@
 ``a_equals``, ``a_containedBy`` (sub-bag), ``a_contains`` (super-bag) and ``a_overlaps``. An optional third argument is
 the sub-operator of a composite operator: ``a_containedBy(b, (1, 3, 5), '<')`` asks for an injective assignment of the
 members of b to the members of the constant, each smaller than its partner (Keeney et al. 2008; seed 002 §3.3).
-Orders are decided by sorting, everything else by augmenting paths.
+Orders are decided by sorting, everything else by augmenting paths. With a relation of the ontology, a member of the
+constant is the list of its possible partners, as it is with the sub-operator IN.
 """
 
 from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from math import inf, isfinite, nextafter
@@ -24,8 +25,10 @@ from tidegate.language.instant import render_instant
 from tidegate.language.render import to_text
 from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node, Numbers, listed
 from tidegate.model import RESERVED, micros
+from tidegate.ontologies.ontology import RELATIONS
 from tidegate.predicates.column import Column, Many, Points, Reading, Row, Table, column, reading
 from tidegate.predicates.family import Mismatch, function
+from tidegate.predicates.ontology import Relation, relation_of, values
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate
 from tidegate.predicates.ranges import TOP, Point, Ranges, intersect, subset, union
 from tidegate.predicates.text import regex
@@ -37,13 +40,16 @@ Member = tuple[str, Any]
 #: NaN or an infinity, of a kind that no constant has: it is counted and has no partner.
 GAP: Member = ("gap", 0.0)
 
+#: Members before which nothing comes.
+NOTHING: tuple[Member, ...] = (("text", ""),)
+
 ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
 }
-SUB_OPERATORS = ("=", "<>", *ORDERS, "LIKE")
+SUB_OPERATORS = ("=", "<>", *ORDERS, "LIKE", "IN")
 
 
 def _member(value: Any) -> Member:
@@ -55,6 +61,12 @@ def _member(value: Any) -> Member:
         return "text", value
     assert isinstance(value, date)
     return "time", float(micros(value))
+
+
+def _list_member(node: Node) -> Member:
+    """A member of a constant bag whose members are lists: any of these is a partner. A value is a list of one."""
+    items = node.items if isinstance(node, Array | Numbers) else (node,)
+    return "list", tuple(sorted({_constant_member(item) for item in items}))
 
 
 def _constant_member(node: Node) -> Member:
@@ -166,7 +178,7 @@ class Bag(Predicate):
     def exact(self) -> bool:  # type: ignore[override]
         if self.negated:
             return False
-        if self.relation == "a_contains" and not self.members:
+        if self.relation in ("a_contains", "a_overlaps") and not self.members:
             return True
         return self._asks_for_one and self._some_partner() is not None
 
@@ -187,30 +199,37 @@ class Bag(Predicate):
         size = column("size", self.attribute)
         if self.negated:
             return ((size, ((0.0, inf),)),)
+        if self.relation == "a_overlaps" and not n:
+            return ((size, ()),)
         partner = self._some_partner() if self._asks_for_one else self._one_member()
         return ((size, sizes[self.relation]),) + (() if partner is None else (partner,))
 
     def _some_partner(self) -> tuple[Any, Ranges] | None:
         """The points that have a partner among the members, where they make ranges on one column."""
+        if self.sub == "IN":
+            return _one_of([member for _, some in self.members for member in some], self.attribute)
         kinds = {kind for kind, _ in self.members}
         if kinds not in ({"number"}, {"text"}) or self.sub not in ("=", *ORDERS):
             return None
+        if self.sub == "=":
+            return _one_of(self.members, self.attribute)
         (kind,) = kinds
         points = [point for _, point in self.members]
         least, top = ("", TOP) if kind == "text" else (-inf, inf)
         lowest, highest = min(points), max(points)
-        if self.sub == "=":
-            ranges: Ranges = tuple((p, _after(p)) for p in points)
-        elif self.sub[0] == "<":
-            ranges = ((least, _after(highest) if self.sub == "<=" else highest),)
+        if self.sub[0] == "<":
+            ranges: Ranges = ((least, _after(highest) if self.sub == "<=" else highest),)
         else:
             ranges = ((lowest if self.sub == ">=" else _after(lowest), top),)
         return column("numbers" if kind == "number" else "texts", self.attribute), union(ranges)
 
     def _one_member(self) -> tuple[Any, Ranges] | None:
-        """A member that must occur: the longest text, or the largest number."""
-        if self.sub != "=" or self.relation not in ("a_equals", "a_contains"):
+        """A member that must occur: the longest text, or the largest number; of lists, one of the shortest."""
+        if self.sub not in ("=", "IN") or self.relation not in ("a_equals", "a_contains"):
             return None
+        if self.sub == "IN":
+            lists = sorted((some for _, some in self.members), key=len)
+            return next((found for some in lists if (found := _one_of(some, self.attribute))), None)
         texts = [point for kind, point in self.members if kind == "text"]
         if texts:
             point: Point = max(texts, key=lambda t: (len(t), t))
@@ -239,8 +258,10 @@ class Bag(Predicate):
             return self.covers_ranges(dict(other.hull))
         if self.exact and all(any(at == c and subset(r, ranges) for c, r in other.hull) for at, ranges in self.hull):
             return True
-        if not self.sub == other.sub == "=":
+        if self.sub not in ("=", "IN") or other.sub not in ("=", "IN"):
             return False
+        if "IN" in (self.sub, other.sub):
+            return self._covers_lists(other)
         mine, theirs = Counter(self.members), Counter(other.members)
         known = other.relation in ("a_equals", "a_contains")  # the bag has at least their members
         if self.relation == "a_contains":
@@ -250,6 +271,26 @@ class Bag(Predicate):
         if self.relation == "a_containedBy":
             return other.relation in ("a_equals", "a_containedBy") and theirs <= mine
         return False
+
+    def _covers_lists(self, other: Bag) -> bool:
+        """Whether each partner that the other promises is one of mine, and a different one."""
+        mine, theirs = self._lists(), other._lists()
+        if self.relation == "a_contains":
+            known = other.relation in ("a_equals", "a_contains")
+            return known and _matched([[j for j, t in enumerate(theirs) if t <= m] for m in mine])
+        if self.relation == "a_overlaps":
+            some = frozenset[Member]().union(*mine)
+            if other.relation == "a_overlaps":
+                return all(t <= some for t in theirs)
+            return other.relation in ("a_equals", "a_contains") and any(t <= some for t in theirs)
+        if self.relation == "a_equals" and (other.relation != "a_equals" or len(mine) != len(theirs)):
+            return False
+        known = other.relation in ("a_equals", "a_containedBy")
+        return known and _matched([[j for j, m in enumerate(mine) if t <= m] for t in theirs])
+
+    def _lists(self) -> list[frozenset[Member]]:
+        """The possible partners of each member."""
+        return [frozenset(point if self.sub == "IN" else [(kind, point)]) for kind, point in self.members]
 
     def covers_ranges(self, known: Mapping[Column, Ranges]) -> bool:
         size = column("size", self.attribute)
@@ -263,8 +304,19 @@ class Bag(Predicate):
         return Call(self.relation, (Attribute(self.attribute), listed(items), Literal(self.sub))), self.negated
 
 
+def _one_of(members: Collection[Member], attribute: str) -> tuple[Column, Ranges] | None:
+    """Where a member is that is one of these, if they are all texts or all numbers."""
+    kinds = {kind for kind, _ in members} or {"text"}
+    if kinds not in ({"number"}, {"text"}):
+        return None
+    ranges = union(tuple((point, _after(point)) for _, point in members))
+    return column("texts" if kinds == {"text"} else "numbers", attribute), ranges
+
+
 def _node(member: Member) -> Node:
     kind, point = member
+    if kind == "list":
+        return listed(tuple(map(_node, point)))
     if kind == "time":
         return Instant(render_instant(int(point)), int(point), False)
     return Literal(bool(point) if kind == "truth" else point)
@@ -295,6 +347,8 @@ def _related(bag: list[Member], constant: list[Member], relation: str, sub: str)
 
 def _partners(member: Member, other: Member, sub: str) -> bool:
     (kind, point), (other_kind, wanted) = member, other
+    if sub == "IN":
+        return member in wanted
     if sub == "LIKE":
         return kind == other_kind == "text" and regex(wanted).fullmatch(point) is not None
     if kind != other_kind:
@@ -359,13 +413,39 @@ def relate(call: Call, negated: bool) -> Alternatives:
         raise Mismatch("an attribute that is a bag", to_text(value), value)
     if not isinstance(items, Array | Numbers):
         raise Mismatch("a bag such as (1, 2, 2)", to_text(items), items)
-    members = tuple(sorted(_constant_member(item) for item in items.items))
-    sub = "="
-    if len(call.args) == 3:
-        wanted = call.args[2]
-        sub = wanted.value.upper() if isinstance(wanted, Literal) and isinstance(wanted.value, str) else ""
-        if sub not in SUB_OPERATORS:
-            raise Mismatch(f"a sub-operator, one of {' '.join(SUB_OPERATORS)}", to_text(wanted), wanted)
-        if sub == "LIKE" and any(kind != "text" for kind, _ in members):
-            raise Mismatch("patterns in the bag of a LIKE", to_text(items), items)
-    return [(Bag(value.name, call.op, members, sub, negated),)]
+    if len(call.args) == 2:
+        return _compiled(value.name, call.op, tuple(map(_constant_member, items.items)), "=", negated)
+    wanted = call.args[2]
+    relation = relation_of(wanted)
+    if relation is not None:
+        return _compiled(value.name, call.op, tuple(_semantic(relation, items, wanted)), "IN", negated)
+    sub = wanted.value.upper() if isinstance(wanted, Literal) and isinstance(wanted.value, str) else ""
+    if sub not in SUB_OPERATORS:
+        names = f"{' '.join(SUB_OPERATORS)} {' '.join(RELATIONS)}(…)"
+        raise Mismatch(f"a sub-operator, one of {names}", to_text(wanted), wanted)
+    members = tuple(map(_list_member if sub == "IN" else _constant_member, items.items))
+    if sub == "LIKE" and any(kind != "text" for kind, _ in members):
+        raise Mismatch("patterns in the bag of a LIKE", to_text(items), items)
+    return _compiled(value.name, call.op, members, sub, negated)
+
+
+def _semantic(relation: Relation, items: Array | Numbers, wanted: Node) -> Iterator[Member]:
+    """For each term of the constant bag the texts that have the relation to it."""
+    property = wanted.args if isinstance(wanted, Call) else ()
+    for item in items.items:
+        if not isinstance(item, Literal) or not isinstance(item.value, str):
+            raise Mismatch("terms such as 'vin:Red' in the bag", to_text(item), item)
+        texts = values(relation.question(item.value), (*property, item), wanted)
+        yield "list", tuple(("text", text) for text in texts)
+
+
+def _compiled(attribute: str, relation: str, members: tuple[Member, ...], sub: str, negated: bool) -> Alternatives:
+    if sub == "IN" and members:  # in simpler words, where there are some: these decide more by their hulls
+        if relation in ("a_equals", "a_contains") and not all(some for _, some in members):
+            relation, members = "a_overlaps", ()  # one has no partner, so it cannot be
+        members = tuple(member for member in members if member[1])
+        if not members:
+            sub, members = "<", NOTHING
+        elif relation == "a_overlaps" or (relation == "a_contains" and len(members) == 1):
+            relation, sub, members = "a_overlaps", "=", tuple({one for _, some in members for one in some})
+    return [(Bag(attribute, relation, tuple(sorted(members)), sub, negated),)]

@@ -1,6 +1,6 @@
-"""What outlives a process: the registry of subscriptions, its shelf of snapshots, the log, the notification store.
+"""What outlives a process: registry and its shelf of snapshots, log, notification store, history.
 
-Knows nothing of Spark. The two that need a database are imported when they are first asked for: the workers of a
+Knows nothing of Spark. Those that need a database are imported when they are first asked for: the workers of a
 pipeline only map files, and should not wait for SQLAlchemy.
 """
 
@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tidegate.store.history import History
     from tidegate.store.notifications import NotificationStore
     from tidegate.store.registry import Registry
 
-__all__ = ["NotificationStore", "Registry"]
+__all__ = ["History", "NotificationStore", "Registry"]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,4 +25,8 @@ def __getattr__(name: str) -> Any:
         from tidegate.store.notifications import NotificationStore
 
         return NotificationStore
+    if name == "History":
+        from tidegate.store.history import History
+
+        return History
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

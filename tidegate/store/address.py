@@ -1,4 +1,7 @@
-"""Where a database is: a path (an SQLite file) or a URL of SQLite, PostgreSQL or MariaDB. Opens nothing."""
+"""Where a database is: a path (an SQLite file) or a URL of SQLite, PostgreSQL or MariaDB. Opens nothing.
+
+Oracle is for those who ask for it; what is built for it is untested.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,11 @@ __all__ = ["DRIVERS", "address", "file"]
 
 #: The driver of each kind of database, and the extra that installs it.
 DRIVERS = {"sqlite": ("pysqlite", ""), "postgresql": ("psycopg", "postgresql"), "mariadb": ("pymysql", "mariadb")}
+DRIVERS["oracle"] = ("oracledb", "oracle")
 _KINDS = "a path, or a URL that begins with sqlite:///, postgresql:// or mariadb://"
 
 
-def address(place: str | os.PathLike[str]) -> URL:
+def address(place: str | os.PathLike[str], *, oracle: bool = False) -> URL:
     """The URL of a place, with the driver that we use; the path of a file is absolute."""
     try:
         text = os.fspath(place)
@@ -32,7 +36,7 @@ def address(place: str | os.PathLike[str]) -> URL:
         raise SettingError(_KINDS, f"a URL of {text.split('://')[0]} that cannot be read", _AT) from None
     kind, _, driver = url.drivername.partition("+")
     kind = "mariadb" if kind == "mysql" else kind  # SQLAlchemy refuses a MySQL server under this name, and so do we
-    if kind not in DRIVERS:
+    if kind not in DRIVERS or (kind == "oracle" and not oracle):
         raise SettingError(_KINDS, shown(url.drivername), _AT)
     ours = DRIVERS[kind][0]
     if driver not in ("", ours):

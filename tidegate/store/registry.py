@@ -8,73 +8,30 @@ indexes or Spark.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import URL, Column, Connection, Index, MetaData, Select, Table, bindparam, delete, func, select, update
+from sqlalchemy import URL, Connection, Select, bindparam, delete, func, select, update
 
 from tidegate.engine import compiled, self_contained, without_garbage_collection
 from tidegate.errors import SettingError, SubscriptionError, TidegateError, UnknownSubscription, shown
 from tidegate.index.catalogue import stored
 from tidegate.language import DEFAULT_LIMITS, Limits
-from tidegate.model import NAME_LENGTH, Subscription, micros, moment
+from tidegate.model import Subscription, moment
 from tidegate.store.address import address, file
-from tidegate.store.database import CHUNK, NUMBER, OPTIONS, Database, insert_new, key, words
+from tidegate.store.database import CHUNK, Database, key
+from tidegate.store.ledger import FIELDS, PART, ROWS, active, as_row, current, record, tick
 from tidegate.store.readers import Reader, Readers, check_number, now
+from tidegate.store.renewal import Lost, renew
 from tidegate.store.row import Row
-from tidegate.store.schema import Part
 from tidegate.store.shelf import Shelf
 
 __all__ = ["Entry", "Registry"]
 
-TABLES = MetaData()
-_CLOCK = Table(
-    "tidegate_clock",
-    TABLES,
-    Column("one", NUMBER, primary_key=True, autoincrement=False),
-    Column("version", NUMBER, nullable=False),
-    **OPTIONS,
-)
-_ROWS = Table(
-    "tidegate_subscriptions",
-    TABLES,
-    Column("since", NUMBER, primary_key=True, autoincrement=False),
-    Column("until", NUMBER),
-    Column("id_key", NUMBER, nullable=False),
-    Column("id", words(NAME_LENGTH), nullable=False),
-    Column("subscriber_key", NUMBER, nullable=False),
-    Column("subscriber", words(NAME_LENGTH), nullable=False),
-    Column("expression", words(), nullable=False),
-    Column("active_from", NUMBER),
-    Column("active_until", NUMBER),
-    Column("created", NUMBER, nullable=False),
-    Index("tidegate_subscriptions_id", "id_key"),
-    Index("tidegate_subscriptions_until", "until"),
-    Index("tidegate_subscriptions_subscriber", "subscriber_key"),
-    **OPTIONS,
-)
-_FIELDS = (
-    _ROWS.c.since,
-    _ROWS.c.until,
-    _ROWS.c.id,
-    _ROWS.c.subscriber,
-    _ROWS.c.expression,
-    _ROWS.c.active_from,
-    _ROWS.c.active_until,
-)
 _VERSION = "SELECT version FROM tidegate_clock"
-
-
-def _create(connection: Connection) -> None:
-    TABLES.create_all(connection)
-    Readers.create(connection)
-    insert_new(connection, _CLOCK, [{"one": 1, "version": 0}])
-
-
-_PART = Part("registry", (_create,))
 
 
 class Entry(NamedTuple):
@@ -112,8 +69,8 @@ class Registry:
         self._database.open()
 
     def _connect(self, url: URL) -> None:
-        self._database = Database(url, _PART.prepare)
-        self._readers = Readers(self._database, _current)
+        self._database = Database(url, PART.prepare)
+        self._readers = Readers(self._database, current)
         self._shelf: Shelf | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -142,21 +99,21 @@ class Registry:
             return self.version
 
         def work(connection: Connection) -> int:
-            version = _tick(connection, len(subscriptions))
+            version = tick(connection, len(subscriptions))
             for taken in _living(connection, [s.id for s in subscriptions]):
                 raise SubscriptionError("an id that is not in use", shown(taken))
             created, since = now(), version - len(subscriptions) + 1
             for at in range(0, len(subscriptions), CHUNK):
                 some = zip(subscriptions[at : at + CHUNK], expressions[at : at + CHUNK], strict=True)
-                rows = [_fields(number, s, where, created) for number, (s, where) in enumerate(some, since + at)]
-                connection.execute(_ROWS.insert(), rows)
+                rows = [record(number, s, *told, created) for number, (s, told) in enumerate(some, since + at)]
+                connection.execute(ROWS.insert(), rows)
             return version
 
         return self._database.write(work)
 
-    def _checked(self, subscriptions: Sequence[Subscription]) -> list[str]:
-        """The expressions as they are stored, if all subscriptions can be taken."""
-        ids, expressions = set[str](), []
+    def _checked(self, subscriptions: Sequence[Subscription]) -> list[tuple[str, str | None]]:
+        """The expressions as they are stored, and as they were asked where that is kept; if all can be taken."""
+        ids, expressions = set[str](), list[tuple[str, str | None]]()
         for subscription in subscriptions:
             if not isinstance(subscription, Subscription):
                 raise SubscriptionError("a Subscription", shown(subscription))
@@ -169,9 +126,10 @@ class Registry:
             if subscription.id in ids:
                 raise SubscriptionError("each id once", f"{shown(subscription.id)} twice")
             ids.add(subscription.id)
-            expressions.append(stored(self_contained(subscription, self._limits)))
-            for text in (subscription.id, subscription.subscriber, expressions[-1]):
-                if "\0" in text:  # PostgreSQL has no such text
+            meant, asked = self_contained(subscription, self._limits)
+            expressions.append((stored(meant), None if asked is None else stored(asked)))
+            for text in (subscription.id, subscription.subscriber, *expressions[-1]):
+                if text is not None and "\0" in text:  # PostgreSQL has no such text
                     raise SubscriptionError("text without the character NUL", shown(text), shown(subscription.id))
         return expressions
 
@@ -184,7 +142,7 @@ class Registry:
             return self.version
 
         def work(connection: Connection) -> int:
-            version = _tick(connection, len(ids))
+            version = tick(connection, len(ids))
             living = _living(connection, ids)
             ended = []
             for until, id in enumerate(ids, version - len(ids) + 1):
@@ -192,17 +150,27 @@ class Registry:
                 if since is None:
                     raise UnknownSubscription("the id of a subscription", shown(id))
                 ended.append({"ended": since, "version": until})
-            end = update(_ROWS).where(_ROWS.c.since == bindparam("ended")).values(until=bindparam("version"))
+            end = update(ROWS).where(ROWS.c.since == bindparam("ended")).values(until=bindparam("version"))
             connection.execute(end, ended)
             return version
 
         return self._database.write(work)
 
+    def renew(self, keep: Callable[[Lost], None] | None = None) -> int:
+        """Give subscriptions the meaning that the ontology of now gives to what they asked; of how many it changed.
+
+        These end and are made anew under their ids, all at one version as others see it: what appeared before has the
+        old meaning, what appears later has the new one, and patterns begin anew. If some cannot be expressed any more,
+        because a term has gone, nothing changes and an error names them; unless ``keep`` is given, which is told of
+        each of them, and they keep the meaning they have.
+        """
+        return renew(self._database, keep)
+
     # --- what is active now -----------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         with self._database.read() as connection:
-            return connection.execute(select(func.count()).where(_ROWS.c.until.is_(None))).scalar_one()
+            return connection.execute(select(func.count()).where(ROWS.c.until.is_(None))).scalar_one()
 
     def __contains__(self, id: object) -> bool:
         with self._database.read() as connection:
@@ -210,43 +178,43 @@ class Registry:
 
     def __iter__(self) -> Iterator[Subscription]:
         """The subscriptions, in the order they came."""
-        return (row.subscription for row in self._rows(_active()))
+        return (row.subscription for row in self._rows(active()))
 
     def subscription(self, id: str) -> Subscription:
         """The subscription of that id."""
         if isinstance(id, str):
-            mine = _active().where(_ROWS.c.id_key == key(_plain(id)), _ROWS.c.id == _plain(id))
+            mine = active().where(ROWS.c.id_key == key(_plain(id)), ROWS.c.id == _plain(id))
             with self._database.read() as connection:
                 row = connection.execute(mine).one_or_none()
             if row is not None:
-                return _row(row).subscription
+                return as_row(row).subscription
         raise UnknownSubscription("the id of a subscription", shown(id))
 
     def listing(self, subscriber: str | None = None, limit: int | None = None) -> list[Entry]:
         """The subscriptions of one subscriber or of all, in the order they came; the first ``limit`` of them."""
-        statement = _active(*_FIELDS, _ROWS.c.created)
+        statement = active(*FIELDS, ROWS.c.created)
         if subscriber is not None:
             name = _plain(subscriber)
-            statement = statement.where(_ROWS.c.subscriber_key == key(name), _ROWS.c.subscriber == name)
+            statement = statement.where(ROWS.c.subscriber_key == key(name), ROWS.c.subscriber == name)
         if limit is not None:
             check_number(limit, "a limit")
             statement = statement.limit(limit)
         with self._database.read() as connection:
             return [
-                Entry(_row(row[:-1]).subscription, row[0], moment(row[-1])) for row in connection.execute(statement)
+                Entry(as_row(row[:-1]).subscription, row[0], moment(row[-1])) for row in connection.execute(statement)
             ]
 
     # --- what was active at a version -------------------------------------------------------------------------------
 
     def rows(self, after: int, upto: int) -> Iterator[Row]:
         """Those made after one version and up to another, in order; with their end if they have ended by now."""
-        return self._rows(select(*_FIELDS).where(_ROWS.c.since > after, _ROWS.c.since <= upto).order_by(_ROWS.c.since))
+        return self._rows(select(*FIELDS).where(ROWS.c.since > after, ROWS.c.since <= upto).order_by(ROWS.c.since))
 
     def ended(self, after: int, upto: int) -> list[tuple[int, int]]:
         """Those that ended after one version and up to another, in order: at which version made, at which ended."""
-        statement = select(_ROWS.c.since, _ROWS.c.until).where(_ROWS.c.until > after, _ROWS.c.until <= upto)
+        statement = select(ROWS.c.since, ROWS.c.until).where(ROWS.c.until > after, ROWS.c.until <= upto)
         with self._database.read() as connection:
-            return [(since, until) for since, until in connection.execute(statement.order_by(_ROWS.c.until))]
+            return [(since, until) for since, until in connection.execute(statement.order_by(ROWS.c.until))]
 
     def _rows(self, statement: Select[Any]) -> Iterator[Row]:
         """Rows as they come from the database, never all at once in memory."""
@@ -255,7 +223,7 @@ class Registry:
             connection.execution_options(yield_per=CHUNK).execute(statement) as result,  # ends with the reader
         ):
             for row in result:
-                yield _row(row)
+                yield as_row(row)
 
     # --- which versions are needed ----------------------------------------------------------------------------------
 
@@ -294,7 +262,7 @@ class Registry:
 
         def work(connection: Connection) -> int:
             oldest = self._readers.raise_horizon(connection)
-            return connection.execute(delete(_ROWS).where(_ROWS.c.until <= oldest)).rowcount
+            return connection.execute(delete(ROWS).where(ROWS.c.until <= oldest)).rowcount
 
         return self._database.write(work)
 
@@ -349,25 +317,15 @@ class Registry:
         self.close()
 
 
-def _current(connection: Connection) -> int:
-    return int(connection.execute(select(_CLOCK.c.version)).scalar_one())
-
-
-def _tick(connection: Connection, changes: int) -> int:
-    """Take numbers for so many changes. Whoever else wants some waits until this transaction ends."""
-    connection.execute(update(_CLOCK).values(version=_CLOCK.c.version + changes))
-    return _current(connection)
-
-
 def _living(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
     """Those of the ids that are in use, and the version at which each was made."""
     wanted, found = {_plain(id) for id in ids}, dict[str, int]()
     keys = [key(id) for id in wanted]
     for at in range(0, len(keys), CHUNK):
-        some = _ROWS.c.id_key.in_(keys[at : at + CHUNK])
+        some = ROWS.c.id_key.in_(keys[at : at + CHUNK])
         found |= {
             id: since
-            for id, since in connection.execute(select(_ROWS.c.id, _ROWS.c.since).where(some, _ROWS.c.until.is_(None)))
+            for id, since in connection.execute(select(ROWS.c.id, ROWS.c.since).where(some, ROWS.c.until.is_(None)))
             if id in wanted
         }
     return found
@@ -384,28 +342,3 @@ def _is_unicode(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _active(*fields: Column[Any]) -> Select[Any]:
-    return select(*(fields or _FIELDS)).where(_ROWS.c.until.is_(None)).order_by(_ROWS.c.since)
-
-
-def _fields(since: int, subscription: Subscription, expression: str, created: int) -> dict[str, Any]:
-    s = subscription
-    return {
-        "since": since,
-        "id_key": key(s.id),
-        "id": s.id,
-        "subscriber_key": key(s.subscriber),
-        "subscriber": s.subscriber,
-        "expression": expression,
-        "active_from": None if s.active_from is None else micros(s.active_from),
-        "active_until": None if s.active_until is None else micros(s.active_until),
-        "created": created,
-    }
-
-
-def _row(row: Sequence[Any]) -> Row:
-    since, until, id, subscriber, expression, begin, end = row
-    times = (None if begin is None else moment(begin), None if end is None else moment(end))
-    return Row(since, until, id, subscriber, expression, *times)

@@ -12,7 +12,10 @@ __all__ = ["Row"]
 
 
 class Row(NamedTuple):
-    """Made at version ``since``, ended at ``until`` if it has; ``where`` is CQL2 text or the text of CQL2-JSON."""
+    """Made at version ``since``, ended at ``until`` if it has; ``where`` is CQL2 text or the text of CQL2-JSON.
+
+    ``where`` is what is matched. Where an ontology had a say in it, ``asked`` is what was asked.
+    """
 
     since: int
     until: int | None
@@ -21,6 +24,7 @@ class Row(NamedTuple):
     where: str
     active_from: datetime | None
     active_until: datetime | None
+    asked: str | None = None
 
     @staticmethod
     def of(subscription: Subscription, since: int) -> Row:
@@ -31,4 +35,12 @@ class Row(NamedTuple):
     @property
     def subscription(self) -> Subscription:
         """The subscription, as it was given."""
-        return Subscription(self.id, self.subscriber, restored(self.where), self.active_from, self.active_until)
+        return self._of(self.where if self.asked is None else self.asked)
+
+    @property
+    def meant(self) -> Subscription:
+        """The subscription in plain words, which need no ontology: what is compiled."""
+        return self._of(self.where)
+
+    def _of(self, where: str) -> Subscription:
+        return Subscription(self.id, self.subscriber, restored(where), self.active_from, self.active_until)

@@ -129,7 +129,7 @@ class Shelf:
         with without_garbage_collection():
             for number, row in enumerate(rows):
                 try:
-                    found = compiled(row.subscription, NO_LIMITS)
+                    found = compiled(row.meant, NO_LIMITS)
                 except TidegateError as error:  # it was taken by someone who knew more: a function, a named shape
                     error.at = f"{error.at} of subscription {shown(row.id)}" if error.at else shown(row.id)
                     raise

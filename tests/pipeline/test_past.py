@@ -1,0 +1,372 @@
+"""Subscriptions that look at the past, on Spark's combine: however it is cut, killed and spread, what an engine tells.
+
+Without Spark in ``Lane``, as the other patterns are tested; and through Spark itself, as a flow and over history. An
+event is an event to every shard, so streams that keep the rules tell the same however many shards there are. What is
+refused each shard counts on its own, from when somebody there asked.
+"""
+
+from __future__ import annotations
+
+import shutil
+import urllib.request
+from dataclasses import replace
+
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate as tg
+from tests.patterns.oracle import World
+from tests.patterns.strategies import Action, at, in_order, lasting, looks_back, pieces, thrown, unruly
+from tests.pipeline.lane import SECOND, Lane, rows
+from tidegate.patterns import past as past_module
+from tidegate.patterns.past import Past
+from tidegate.pipeline import combine, logsource
+from tidegate.pipeline import flow as flow_module
+from tidegate.pipeline.flow import Flow
+from tidegate.pipeline.metrics import served
+from tidegate.pipeline.parquet import Parquet
+from tidegate.pipeline.sources import LoggedSource
+from tidegate.testing import as_table
+
+#: Relations to points and to events, with limits and tolerances, values of each kind, negated, joined and nested.
+WHERE = (
+    "T_DURING(time, past(n > 1))",
+    "T_DURING(event, past(t = 'a'))",
+    "T_AFTER(start, past(phase = 'END', 'PT4S'))",
+    "T_OVERLAPPEDBY(event, past(TRUE, '..', 'PT1S'))",
+    "NOT T_INTERSECTS(event, past(n > 1, 'PT2S', 'PT0.5S'))",
+    "n > past(n, t = 'a', 3)",
+    "t = past(t, n > 1) AND source <> 'z'",
+    "when <= past(when, TRUE, 5)",
+    "T_AFTER(time, past(n > 1)) OR n < past(m, source = 'x') OR n IS NULL",
+    "T_DURING(time, past(T_AFTER(start, past(t = 'a', 'PT3S')) AND n > 0))",
+    "n + m > past(n, NOT T_DURING(time, past(source = 'x')), 4)",
+    "topk(2, 'PT5S', n)",
+    "n > 2",
+)
+
+
+def subscriptions(first=0):
+    return [tg.Subscription(f"s{first + i}", "ann", where) for i, where in enumerate(WHERE)]
+
+
+TROUBLES = ("none", "another process", "another machine", "a foreign token", "run again")
+
+
+class Twins:
+    """A lane and an engine to which the same happens."""
+
+    def __init__(self, directory, lateness=0.0, count=1, keep=None, most_parts=2):
+        self.patch = pytest.MonkeyPatch()
+        self.cache = directory / "cache"
+        self.patch.setenv("TIDEGATE_CACHE", str(self.cache))
+        self.patch.setattr(combine, "_LIVE", {})
+        self.patch.setattr(combine, "_MOST_PARTS", most_parts)
+        self.patch.setattr(logsource, "_ALONE", 4)
+        self.lane = Lane(directory, lateness, count)
+        settings = {} if keep is None else {"keep": keep * SECOND}
+        if keep is not None:
+            self.lane.combining = replace(self.lane.combining, keep=int(keep * 1e6))
+        self.engine, self.expected = tg.Engine(lateness=lateness * SECOND, **settings), []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.patch.undo()
+
+    def act(self, action):
+        """Whether it may be time for a batch."""
+        if action.what == "publish":
+            table = as_table(action.operand)
+            self.lane.log.append(table)
+            self.expected.append(self.engine.publish(table))
+            return True
+        if action.what != "advance":  # a log has no such thing
+            getattr(self.engine, action.what)(action.operand)
+            getattr(self.lane.registry, action.what)(action.operand)
+        return False
+
+    def batch(self, trouble="none"):
+        """A batch, and then what may happen to a machine."""
+        before = self.lane.states
+        self.lane.batch()
+        if trouble == "another process":
+            combine._LIVE.clear()
+        elif trouble == "another machine":
+            shutil.rmtree(self.cache / "patterns")
+            combine._LIVE.clear()
+        elif trouble == "a foreign token":
+            for file in (self.cache / "patterns").rglob("facts.json"):
+                file.write_bytes(file.read_bytes().replace(b'{"token":"', b'{"token":"x'))
+        elif trouble == "run again":  # Spark did not get as far as to commit, and has what it had
+            self.lane.states, receipts = self.lane.combined(before)
+            assert rows([receipts.flat]) == rows(self.lane.told[-1:])
+
+    def follow(self, script, dice, troubles=TROUBLES):
+        for action in script:
+            if self.act(action) and dice([True, True, False]):
+                self.batch(dice(troubles))
+        self.batch()
+
+    def assert_same(self):
+        assert rows(self.lane.told) == rows(self.expected)
+
+    @property
+    def refused(self):
+        """By reason, for each shard that has somebody who asks about the past."""
+        found = []
+        for shard, key in enumerate(self.lane.keys):
+            known = self.lane.known(shard)
+            if known:
+                live = combine._built(combine.Combine(), known, self.lane.files)
+                family = live.families["past"]
+                assert isinstance(family, Past)
+                assert sum(family.refused.values()) == self.lane.counts[shard]["refused"], key
+                if family.owner.length:
+                    found.append(family.refused)
+        return found
+
+
+def counted(refused):
+    return {reason: count for reason, count in refused.items() if count}
+
+
+# --- the lane without Spark -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_the_lane_tells_what_an_engine_tells(tmp_path, seed):
+    """One shard or three; batches of any size; killed, rebuilt and run again; subscriptions come and go."""
+    dice = thrown(seed)
+    lateness, count, most_parts = dice([0, 0, 2, 4.5]), (1, 3)[seed % 2], dice([0, 2, 100])
+    keep = dice([None, None, 3, 8])
+    script = looks_back(dice, lasting(dice, 40, 60, disorder=dice([0, 2])), most=12, ends=False)
+    with Twins(tmp_path, lateness, count, keep, most_parts) as twins:
+        twins.follow(script, dice)
+        twins.assert_same()
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_lane_equals_the_oracle(tmp_path, count):
+    """Each kind of condition, with events that run across batches."""
+    dice, world, wanted = thrown(41), World(), []
+    stream = lasting(dice, 120, 120, disorder=0)
+    script = [Action("subscribe", one) for one in subscriptions()]
+    script += [Action("publish", batch) for batch in pieces(stream, [dice(range(120)) for _ in range(9)])]
+    with Twins(tmp_path, count=count) as twins:
+        for number, action in enumerate(script):
+            wanted += getattr(world, action.what)(action.operand) or []
+            if twins.act(action):
+                twins.batch(TROUBLES[number % len(TROUBLES)])
+        found = [(r["subscription_id"], r["time"], tuple(r["publication_ids"])) for r in rows(twins.lane.told)]
+        assert sorted(found) == sorted((t.subscription, t.time, t.publications) for t in wanted)
+        assert {id for id, _, _ in found} == {one.id for one in subscriptions()}
+        assert twins.refused == [{}] * len(twins.refused)
+        assert world.refused == {}
+
+
+@pytest.mark.parametrize("seed", range(20, 24))
+def test_little_room(tmp_path, monkeypatch, seed):
+    """What is forgotten makes room at once, in arrays on the heap and in files that were longer before."""
+    monkeypatch.setattr(past_module, "_FEW", 4)
+    dice = thrown(seed)
+    script = looks_back(dice, lasting(dice, 150, 150, disorder=0), most=12, depth=2, ends=False)
+    with Twins(tmp_path, count=(1, 3)[seed % 2], keep=dice([2, 6])) as twins:
+        twins.follow(script, dice)
+        twins.assert_same()
+
+
+# --- refused --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(30, 34))
+def test_all_shards_refuse_the_same_while_they_have_somebody(tmp_path, seed):
+    """Streams that keep no rule, with a subscriber from the first to the last publication wherever there is one."""
+    dice = thrown(seed)
+    count, stream = (1, 3)[seed % 2], unruly(dice, 60, 60)
+    script = [a for a in looks_back(dice, stream, most=6, ends=False) if count == 1 or a.what == "publish"]
+    steady = [Action("subscribe", one) for one in subscriptions(100)[: dice([1, 4, 13])]]
+    with Twins(tmp_path, dice([0, 3]), count, dice([None, 4])) as twins:
+        twins.follow([*steady, *script], dice)
+        twins.assert_same()
+        wanted = counted(twins.engine.refused)
+        assert sum(wanted.values()) > 10
+        assert twins.refused == [wanted] * len(twins.refused) != []
+
+
+@pytest.mark.parametrize("seed", range(40, 43))
+def test_no_stream_is_too_unruly(tmp_path, seed):
+    """Whoever comes and goes: a shard that was asked later has refused less, or other things, and goes on."""
+    dice = thrown(seed)
+    script = looks_back(dice, unruly(dice, 60, 60), most=12, ends=False)
+    with Twins(tmp_path, dice([0, 3]), 3, dice([None, 4])) as twins:
+        twins.follow(script, dice)
+        assert all(set(found) <= set(past_module.REFUSALS) for found in twins.refused)
+
+
+# --- what is kept ---------------------------------------------------------------------------------------------------
+
+
+def part(phase, id, second, **attributes):
+    return tg.Publication(id, "x", at(second), attributes, phase=phase)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_an_event_runs_across_a_restart(tmp_path, trouble):
+    """From snapshot and parts, and from arrays that another process maps: a new process changes nothing by looking."""
+    during = tg.Subscription("during", "ann", "T_DURING(time, past(storm))")
+    with Twins(tmp_path) as twins:
+        twins.act(Action("subscribe", during))
+        for publications in (
+            [part("START", "s", 1, storm=True)],
+            [part("INSTANT", "a", 2)],
+            [part("INSTANT", "b", 3), part("END", "s", 4)],
+            [part("INSTANT", "c", 5), part("END", "s", 6)],
+        ):
+            twins.act(Action("publish", publications))
+            twins.batch(trouble)
+        twins.assert_same()
+        assert sorted(row["publication_ids"][0] for row in rows(twins.lane.told)) == ["a", "b"]
+        assert twins.refused == [{"end without start": 1}]
+
+
+def test_facts_are_part_of_the_state(tmp_path):
+    """Since when events are known, and what was refused: of a state that is read, and of one that is mapped."""
+    with Twins(tmp_path, most_parts=0) as twins:
+        twins.act(Action("publish", [part("START", "before", 0)]))
+        twins.act(Action("subscribe", tg.Subscription("s", "ann", "T_DURING(time, past(TRUE))")))
+        twins.act(Action("publish", [part("START", "s", 1), part("END", "before", 2)]))
+        twins.batch()
+        live = combine._LIVE["lane", 0]
+        known = twins.lane.known(0)
+        built = combine._built(combine.Combine(), known, twins.lane.files)
+        assert known["snapshot"]
+        assert known["deltas"] == []
+        for state in (live, built):
+            facts = state.arrays.facts
+            assert facts["born"] == twins.lane.registry.version
+            assert facts["refused"] == {"end without start": 1}
+            assert "remembers" not in facts
+        assert live.arrays.copied().keys() == built.arrays.copied().keys()
+        adopted = combine.Combine(0, twins.cache / "patterns" / "lane" / "0")
+        assert adopted.adopt(known["token"])
+        for name, array in built.arrays.copied().items():
+            if name != "facts.json":  # the live ones have a token, too
+                assert (adopted.arrays.copied()[name] == array).all() or array.dtype.kind == "f", name
+
+
+def test_keep_may_change_between_batches(tmp_path):
+    """Each batch is repeated with what held for it."""
+    after = tg.Subscription("after", "ann", "T_AFTER(time, past(y))")
+    with Twins(tmp_path, most_parts=100) as twins:
+        lane = twins.lane
+        twins.act(Action("subscribe", after))
+        told = []
+        for keep, publication in (
+            (60, part("INSTANT", "Y", 0, y=True)),
+            (60, part("INSTANT", "a", 9)),
+            (5, part("INSTANT", "b", 10)),
+            (60, part("INSTANT", "c", 11)),  # forgotten is forgotten
+            (60, part("INSTANT", "Z", 12, y=True)),
+            (60, part("INSTANT", "d", 13)),
+        ):
+            lane.combining = replace(lane.combining, keep=keep * 1_000_000)
+            lane.log.append(as_table([publication]))
+            twins.batch("another machine")
+            told += [row["publication_ids"][0] for row in lane.told[-1].to_pylist()]
+    assert told == ["a", "d"]
+
+
+def test_keep_in_a_configuration(tmp_path, monkeypatch):
+    """Seconds, passed on to the flow; a year and a day if nothing is said."""
+    from tidegate.pipeline.config import load
+
+    given = []
+    monkeypatch.setattr(flow_module.Flow, "__init__", lambda self, *_, **settings: given.append(settings["keep"]))
+    for line in ("keep = 2.5", "keep = 90", ""):
+        file = tmp_path / "run.toml"
+        file.write_text(
+            f"""
+[source]
+type = "log"
+path = "log"
+[subscriptions]
+registry = "registry.db"
+[[sinks]]
+type = "parquet"
+path = "out"
+[run]
+checkpoint = "checkpoint"
+{line}
+"""
+        )
+        load(file).flow(None, None, None)
+    assert given == [2.5, 90.0, None]
+    file.write_text(file.read_text() + 'keep = "long"')
+    with pytest.raises(tg.SettingError, match="a number of 0 or more"):
+        load(file)
+    assert combine.Combining.keep == 366 * 24 * 3600 * 1_000_000
+
+
+# --- on Spark -------------------------------------------------------------------------------------------------------
+
+
+def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
+    """Log, flow and Parquet; a restart while events run, without the arrays that the first run has left."""
+    dice, forgotten = thrown(7), flow_module.forget
+    registry = tg.Registry(tmp_path / "registry.db")
+    log = tg.Log(tmp_path / "log", version=lambda: registry.version)
+    engine, expected = tg.Engine(keep=12 * SECOND), []
+    stream = lasting(dice, 160, 160, disorder=0)
+    wrong = [part("END", f"none{i}", 10_000) for i in range(3)]  # END of what never started
+    batches = pieces([*stream, *wrong], [30, 31, 60, 90, 120])
+    assert {p.id for b in batches[:3] for p in b if p.phase == "START"} & {
+        p.id for b in batches[3:] for p in b if p.phase == "END"
+    }
+
+    def change(*some):
+        registry.subscribe(*some)
+        for one in some:
+            engine.subscribe(one)
+
+    def run():
+        sink, source = Parquet(tmp_path / "out", grouped=False), LoggedSource(tmp_path / "log", rows=50)
+        flow = Flow(spark, source, registry, [sink], checkpoint=tmp_path / "checkpoint", lateness=0, keep=12)
+        flow.start(available_now=True)
+        assert flow.wait(60)
+        flow.close()
+        return flow.status.snapshot()
+
+    change(*subscriptions())
+    for number, batch in enumerate(batches):
+        table = as_table(batch)
+        log.append(table)
+        expected.append(engine.publish(table))
+        if number == 2:
+            change(*subscriptions(100))
+            run()
+            assert flow_module.forget is forgotten  # which is what a flow does when it is closed
+            registry.unsubscribe("s0", "s5")
+            engine.unsubscribe("s0")
+            engine.unsubscribe("s5")
+    status = run()
+    found = pq.read_table(tmp_path / "out", columns=expected[0].column_names)
+    assert rows([found]) == rows(expected)
+    assert len({row["subscription_id"] for row in rows(expected)}) > 20
+    assert counted(engine.refused) == {"end without start": 3}
+    assert status.refused == 3
+    with served(("127.0.0.1", 0), lambda: status) as port:
+        answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
+    assert "\ntidegate_refused_total 3.0\n" in answer
+
+
+def test_over_history(spark):
+    """All there is, in one batch: what an engine tells that has everybody from the beginning."""
+    stream = lasting(thrown(9), 95, 95, disorder=0)
+    table, engine = as_table(in_order(stream)), tg.Engine(subscriptions())
+    expected = engine.publish(table)
+    frame = spark.createDataFrame(table).repartition(3)
+    assert rows([tg.match(frame, subscriptions()).toArrow()]) == rows([expected])
+    assert len({row["subscription_id"] for row in rows([expected])}) == len(WHERE)
+    assert counted(engine.refused) == {}

@@ -1,0 +1,211 @@
+"""``tidegate rehearse``: what subscriptions would have sent over a history, per day or hour, with a chart."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, TypeVar
+from uuid import uuid4
+
+import typer
+from rich.console import Console
+
+from tidegate.cli.almanac import Almanac
+from tidegate.cli.gather import gathered, written
+from tidegate.cli.own_ontology import OwnOntology, Prefixes
+from tidegate.cli.own_shapes import OwnShapes
+from tidegate.cli.progress import progress
+from tidegate.cli.signals import asked_to_stop
+from tidegate.cli.spark import spark_session
+from tidegate.cli.subscriptions import read
+from tidegate.engine import Engine
+from tidegate.errors import ParseError, SettingError, shown
+from tidegate.language import instant
+from tidegate.model import Subscription, moment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidegate.pipeline.rehearsal import Extent, Outcome
+
+__all__ = ["rehearse"]
+
+T = TypeVar("T")
+
+#: Seconds between two looks whether Ctrl-C came, and seconds that Spark has to let go of its tasks.
+_LOOK, _PATIENCE = 0.1, 15.0
+
+
+class By(StrEnum):
+    """What is counted together."""
+
+    day = "day"
+    hour = "hour"
+
+
+_LENGTHS = {By.day: timedelta(days=1), By.hour: timedelta(hours=1)}
+
+
+def rehearse(
+    events: Annotated[
+        list[str], typer.Argument(help="The history: files or folders of .parquet, .jsonl, .json or .csv.")
+    ],
+    where: Annotated[
+        list[str] | None, typer.Option("--where", "-w", help="An expression to rehearse; may be given several times.")
+    ] = None,
+    subscriptions: Annotated[
+        Path | None, typer.Option("--subscriptions", "-s", help="Or a file of subscriptions, as `match` takes it.")
+    ] = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", help="Only from this date or timestamp on (2026-10-01, in UTC).")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--until", help="Only before this date or timestamp.")] = None,
+    by: Annotated[By, typer.Option(help="What is counted together.")] = By.day,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Write all notifications there, a folder of Parquet.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")] = False,
+    shards: Annotated[
+        int | None, typer.Option(help="Pieces that patterns are shared among; as many as cores by default.", min=1)
+    ] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory of Spark's Java, such as 4g.")] = None,
+    shapes: OwnShapes = None,
+    ontology: OwnOntology = None,
+    prefix: Prefixes = None,
+) -> None:
+    """Say what subscriptions would have sent over a history: how many notifications, and on which days.
+
+    The history runs through the same code as a pipeline, on Spark: Parquet may be larger than memory, other files
+    are read into Parquet first. Its order does not matter, and nothing is late: patterns see publications in order of
+    time. --from and --until leave out the publications before and after, so that patterns begin with nothing.
+
+    \b
+    Example:
+      tidegate rehearse history/ --where "no2 > 40 AND topk(3, 'PT1H', no2)" --from 2026-10-01 --until 2026-11-01
+    """
+    began = perf_counter()
+    wanted = _subscriptions(where or [], subscriptions)
+    bounds = _instant(begin, "--from"), _instant(end, "--until")
+    if bounds[0] and bounds[1] and bounds[0] >= bounds[1]:
+        raise SettingError("--from before --until", f"{begin} and {end}")
+    if out is not None and out.exists():
+        raise SettingError("an output that does not exist yet", shown(str(out)), "--out")
+    files = gathered(events)
+    # the options are checked before Spark starts, the history when it is read
+    from tidegate.pipeline.session import session
+
+    with TemporaryDirectory(prefix="tidegate-rehearse-") as storage, _aside(out) as target:
+        paths = [*files.parquet, *written(files, Path(storage, "history"))]
+        with spark_session(lambda: session(memory=memory)) as spark, _sharing(spark, shards):
+            seen, outcome = _interruptible(spark, lambda: _rehearsed(spark, paths, wanted, bounds, by, storage, target))
+    seconds = perf_counter() - began
+    almanac = Almanac(wanted, files, seen, outcome, _LENGTHS[by], seconds)
+    console = Console(highlight=False, soft_wrap=True)
+    if json:
+        typer.echo(almanac.record())
+    else:
+        almanac.report(console)
+    if out is not None:
+        typer.echo(f"notifications written to {out}", err=True)
+
+
+def _rehearsed(
+    spark: SparkSession,
+    paths: Sequence[str],
+    wanted: Sequence[Subscription],
+    bounds: tuple[datetime | None, datetime | None],
+    by: By,
+    storage: str,
+    out: Path | None,
+) -> tuple[Extent, Outcome]:
+    from tidegate.pipeline.rehearsal import extent, history, rehearsed, watched
+
+    found = history(spark, paths, *bounds)
+    with progress(1000) as show, watched(spark, lambda n, of: show(1000 * n // max(of, 1), f"{n:,} of {of:,} tasks")):
+        seen = extent(found)
+        target = None if out is None else str(out)
+        return seen, rehearsed(found, wanted, _LENGTHS[by], f"{storage}/matching", target)
+
+
+def _interruptible(spark: SparkSession, work: Callable[[], T]) -> T:
+    """What ``work`` gives, done by a thread: a Ctrl-C amid a call of Java would leave the connection torn."""
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:
+            done.set_exception(error)
+
+    with asked_to_stop() as asked:
+        thread = Thread(target=run, name="tidegate-rehearse", daemon=True)
+        thread.start()
+        while thread.is_alive() and not asked.is_set():
+            thread.join(_LOOK)
+        if asked.is_set():
+            spark.sparkContext.cancelAllJobs()
+            thread.join(_PATIENCE)
+            raise KeyboardInterrupt
+    return done.result()
+
+
+# --- options --------------------------------------------------------------------------------------------------------
+
+
+def _subscriptions(where: list[str], file: Path | None) -> list[Subscription]:
+    if bool(where) == (file is not None):
+        raise SettingError("either --where or --subscriptions", "both" if where else "neither")
+    if file is not None:
+        found = read(file)
+        if not found:
+            raise SettingError("subscriptions", "an empty file", str(file))
+    else:
+        found = [Subscription(str(number), "you", text) for number, text in enumerate(where, 1)]
+    Engine(found)  # a mistake is told before Spark is started
+    return found
+
+
+def _instant(text: str | None, option: str) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return moment(instant(text)[0])
+    except ParseError as error:
+        raise SettingError("a date, or a timestamp with its offset from UTC", error.got, option) from None
+
+
+@contextmanager
+def _aside(out: Path | None) -> Iterator[Path | None]:
+    """A place beside ``out`` that becomes it when all went well, and else is removed."""
+    if out is None:
+        yield None
+        return
+    if not out.absolute().parent.is_dir():
+        raise SettingError("an output in a folder that exists", shown(str(out)), "--out")
+    aside = out.absolute().with_name(f".{out.name}-{uuid4().hex[:8]}")
+    try:
+        yield aside
+        os.replace(aside, out)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def _sharing(spark: SparkSession, shards: int | None) -> Iterator[None]:
+    """Have patterns shared among so many, for a while."""
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name)
+    if shards is not None:
+        spark.conf.set(name, str(shards))
+    yield
+    with suppress(Exception):  # a Spark that is gone has no settings
+        spark.conf.set(name, str(before))

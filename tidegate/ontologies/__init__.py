@@ -1,0 +1,4 @@
+"""What terms mean: files of RDF are read and closed under OWL 2 RL, and then each relation of a term is a set of terms.
+
+Knows nothing of subscriptions.
+"""

@@ -1,0 +1,117 @@
+"""Files of RDF to triples: RDF/XML, Turtle, N-Triples and JSON-LD, several files as one graph. Nothing is fetched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyoxigraph as ox
+
+from tidegate.errors import OntologyError, SettingError, shown
+from tidegate.ontologies.words import OWN, Owl, Rdf, Triple
+
+__all__ = ["FORMATS", "MOST", "Reading", "read"]
+
+#: The formats by name, with the endings of their files.
+FORMATS = {
+    "rdfxml": (ox.RdfFormat.RDF_XML, (".rdf", ".owl", ".xml")),
+    "turtle": (ox.RdfFormat.TURTLE, (".ttl",)),
+    "ntriples": (ox.RdfFormat.N_TRIPLES, (".nt",)),
+    "jsonld": (ox.RdfFormat.JSON_LD, (".jsonld", ".json")),
+}
+#: Triples that an ontology may state.
+MOST = 200_000
+
+_BLANK, _LITERAL = OWN + "blank:", OWN + "literal:"
+
+
+@dataclass
+class Reading:
+    """What files state, all of them together."""
+
+    sources: list[str] = field(default_factory=list)
+    triples: dict[Triple, int] = field(default_factory=dict)
+    """With the number of the source that states each first."""
+    literals: dict[ox.Literal, str] = field(default_factory=dict)
+    """The term of ours that stands for each literal."""
+    prefixes: dict[str, str] = field(default_factory=dict)
+    """What files declare, for hints only."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The whole numbers among the literals."""
+        return {term: int(found.value) for found, term in self.literals.items() if found.value.isdecimal()}
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Ontologies that one file imports and that no other one is."""
+        there: dict[str, set[int]] = {}
+        for (s, p, o), source in self.triples.items():
+            if (p == Rdf.type and o == Owl.ontology) or p == Owl.version:
+                there.setdefault(_bare(s if p == Rdf.type else o), set()).add(source)
+        wanted = {o: source for (_, p, o), source in self.triples.items() if p == Owl.imports}
+        return tuple(sorted(iri for iri, source in wanted.items() if not there.get(_bare(iri), set()) - {source}))
+
+
+def _bare(iri: str) -> str:
+    """An ontology may call itself …/wine# and be imported as …/wine."""
+    return iri.removesuffix("#").removesuffix("/")
+
+
+def read(sources: Sequence[str | os.PathLike[str]], format: str | None = None) -> Reading:
+    """The triples of files, each in the format of its ending unless one is given for all."""
+    if format is not None and format not in FORMATS:
+        raise SettingError(f"one of {', '.join(FORMATS)} as format", shown(format))
+    if not sources:
+        raise SettingError("the path of an ontology at least", "none")
+    reading = Reading()
+    for number, source in enumerate(sources):
+        if not isinstance(source, str | os.PathLike):
+            raise SettingError("the path of an ontology", shown(source))
+        path = Path(source)
+        reading.sources.append(str(path))
+        for triple in _triples(path, _format(path, format), reading, number):
+            reading.triples.setdefault(triple, number)
+            if len(reading.triples) > MOST:
+                raise OntologyError(f"an ontology of at most {MOST:,} triples", "more", str(path))
+    return reading
+
+
+def _format(path: Path, given: str | None) -> ox.RdfFormat:
+    for name, (format, endings) in FORMATS.items():
+        if name == given or (given is None and path.suffix.lower() in endings):
+            return format
+    known = ", ".join(ending for _, endings in FORMATS.values() for ending in endings)
+    raise OntologyError(f"a file that ends in one of {known}, or its format", shown(path.name))
+
+
+def _triples(path: Path, format: ox.RdfFormat, reading: Reading, number: int) -> Iterator[Triple]:
+    try:
+        content = path.read_bytes()
+        parser = ox.parse(content, format, base_iri=path.absolute().as_uri())
+        for i, quad in enumerate(parser):
+            if i == 0:  # those of RDF/XML are gone when its root element ends
+                reading.prefixes = {**parser.prefixes, **reading.prefixes}
+            s, p, o = (_term(term, reading, number) for term in (quad.subject, quad.predicate, quad.object))
+            yield s, p, o
+    except OSError as wrong:
+        raise OntologyError("a file of RDF", f"{wrong.strerror or wrong}", str(path)) from None
+    except (SyntaxError, ValueError) as wrong:
+        line = f", line {wrong.lineno}" if isinstance(wrong, SyntaxError) and wrong.lineno else ""
+        said = wrong.msg if isinstance(wrong, SyntaxError) else str(wrong)
+        raise OntologyError(f"RDF in {format.name}", said, f"{path}{line}") from None
+    reading.prefixes = {**parser.prefixes, **reading.prefixes}
+
+
+def _term(term: object, reading: Reading, number: int) -> str:
+    if isinstance(term, ox.NamedNode):
+        if term.value.startswith(OWN):
+            raise ValueError(f"an IRI that begins with {OWN}, which is ours")
+        return term.value
+    if isinstance(term, ox.BlankNode):
+        return f"{_BLANK}{number}:{term.value}"  # names of blank nodes are a file's own
+    if isinstance(term, ox.Literal):
+        return reading.literals.setdefault(term, f"{_LITERAL}{len(reading.literals)}")
+    raise ValueError("a triple about a triple")

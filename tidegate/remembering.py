@@ -1,0 +1,160 @@
+"""Events between an engine and its history: what was remembered is written before anybody is told, and read at start.
+
+The history is a database in ``store``, which is above the engine; here is what an engine wants of it. Knows nothing of
+databases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.errors import StoreError
+from tidegate.index.batch import ArrowBatch, Batch, ObjectBatch
+from tidegate.index.patterns import Passed
+from tidegate.kernels.past import REFUSALS
+from tidegate.patterns.past import Elder, Fates, Leaving
+from tidegate.records.bodies import of_publications, of_table, tables
+
+__all__ = ["Ended", "First", "Histories", "Refused", "check_replayed", "knows", "replayed", "retired", "written"]
+
+
+class First(NamedTuple):
+    """A publication that begins an event: START, a whole one, or INSTANT. Times in microseconds; no end: running."""
+
+    seq: int
+    id: str
+    source: str
+    phase: str | None
+    time: int
+    start: int
+    end: int | None
+    body: str
+
+
+class Ended(NamedTuple):
+    """An END of the event whose first publication has the number ``first``."""
+
+    first: int
+    seq: int
+    source: str
+    time: int
+    end: int
+    body: str
+
+
+class Refused(NamedTuple):
+    """A publication that was refused, and why."""
+
+    reason: str
+    id: str
+    phase: str | None
+    time: int
+    body: str
+
+
+class Histories(Protocol):
+    """A durable history of events, as ``tidegate.store.History`` is one."""
+
+    @property
+    def keep(self) -> timedelta | None: ...
+    @property
+    def most(self) -> int | None: ...
+    @property
+    def memory(self) -> int | None: ...
+    @property
+    def last(self) -> int: ...
+    def remember(self, first: Sequence[First], ended: Sequence[Ended], refused: Sequence[Refused]) -> None: ...
+    def replay(self) -> Iterator[list[Any]]: ...
+    def forget(self, upto: int) -> int: ...
+    def refused_counts(self) -> dict[str, int]: ...
+    def retire(self, rows: Sequence[tuple[bytes, int, int, int]]) -> None: ...
+    def has_elder(self, key: bytes, start: tuple[int, int], end: tuple[int, int], after: int) -> bool: ...
+    def clear_elders(self) -> None: ...
+
+
+def written(history: Histories, batch: Batch, found: Passed, fates: Fates) -> None:
+    """Write what became of a batch; it is durable when this returns."""
+    fated = np.flatnonzero(fates.fate)
+    if not len(fated):
+        return
+    rows = found.rows[_places(found.hash, fates.hash[fated])]
+    about = batch.publications if isinstance(batch, ObjectBatch) else None
+    if about is not None:
+        bodies = of_publications(about[i] for i in rows)
+        given = [(p.id, p.source, p.phase) for p in (about[i] for i in rows)]
+    else:
+        assert isinstance(batch, ArrowBatch)
+        chosen = pa.table(batch.arrays).take(pa.array(rows))
+        bodies = of_table(chosen)
+        phases = chosen.column("phase").to_pylist() if "phase" in chosen.column_names else [None] * len(rows)
+        given = list(zip(chosen.column("id").to_pylist(), chosen.column("source").to_pylist(), phases, strict=True))
+    first, ended, refused = [], [], []
+    times = batch.times()[rows].tolist()
+    fate, number, began = (array[fated].tolist() for array in (fates.fate, fates.number, fates.first))
+    bounds = [[None if bound != bound else int(bound) for bound in pair] for pair in fates.times[fated].tolist()]
+    for (id, source, phase), time, what, seq, start, (begins, ends), body in zip(
+        given, times, fate, number, began, bounds, bodies, strict=True
+    ):
+        if what == 1:
+            first.append(First(seq, id, source, phase, time, begins, ends, body))
+        elif what == 2:
+            ended.append(Ended(start, seq, source, time, ends, body))
+        else:
+            refused.append(Refused(REFUSALS[-1 - what], id, phase, time, body))
+    history.remember(first, ended, refused)
+
+
+def retired(history: Histories, leaving: Sequence[Leaving]) -> None:
+    """Give events that leave memory to the history."""
+    history.retire(
+        [
+            (group.key, start, end, number)
+            for group in leaving
+            for start, end, number in zip(*(array.tolist() for array in group[1:]), strict=True)
+        ]
+    )
+
+
+def knows(history: Histories, asked: Elder) -> bool:
+    """Whether one of those that left is what is asked for."""
+    start, end = ((int(max(low, -_FAR)), int(min(high, _FAR))) for low, high in (asked.start, asked.end))
+    return history.has_elder(asked.key, start, end, asked.after)
+
+
+#: Beyond any moment.
+_FAR = 2**62
+
+
+def _places(hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Where each of the wanted publications is."""
+    order = np.lexsort((hashes[:, 1], hashes[:, 0]))
+    at = np.searchsorted(hashes[order, 0], wanted[:, 0])
+    while (other := np.flatnonzero(hashes[order[at], 1] != wanted[:, 1])).size:  # two with the same first half
+        at[other] += 1
+    return order[at]
+
+
+def replayed(history: Histories) -> Iterator[list[tuple[Batch, NDArray[np.int64]]]]:
+    """All that a history remembers, in order, as batches with the numbers of their publications.
+
+    Those that are yielded together belong together: they are apart only because no table holds them all.
+    """
+    for heard in history.replay():
+        numbers = np.array([one.seq for one in heard], np.int64)
+        yield [
+            (ObjectBatch(given) if isinstance(given, list) else ArrowBatch.trusted(given), numbers[rows])
+            for rows, given in tables(heard)
+        ]
+
+
+def check_replayed(fates: Fates) -> None:
+    """Refuse a history that tells what cannot be."""
+    wrong = fates.fate[fates.fate < 0]
+    if len(wrong):
+        raise StoreError("a history of whole events", f"an {REFUSALS[-1 - int(wrong[0])]}", "the history")
