@@ -230,25 +230,30 @@ def changed(dice, node):
             [args[0], args[1], Call("or", args), Call("and", args), Call(node.op, (*args, parse(dice(BESIDE))))]
         )
     past = next(arg for arg in node.args if is_past(arg))
+    left = next(arg for arg in node.args if not is_past(arg))
     op = node.op
     if op.startswith("t_"):
         relations = [f"t_{r}" for r in ("after", "before", "disjoint", "during", "equals", "intersects")]
-        if node.args[0] == Attribute("event"):
+        if left == Attribute("event"):
             relations += ["t_contains", "t_overlaps", "t_meets", "t_starts", "t_finishedBy"]
+        else:
+            left = dice([left] * 8 + [Attribute(name) for name in ("start", "end", "time", "when")])
         op = dice([op] * 8 + relations)
         given = [arg.value for arg in past.args[1:]]
         limit, tolerance = [*given, *["..", "PT0S"][len(given) :]]
         limit, tolerance = dice([limit] * 4 + ["..", "PT3S", "PT8S"]), dice([tolerance] * 4 + ["PT0S", "PT1S", "PT3S"])
         asked = Call("past", (changed(dice, past.args[0]), Literal(limit), Literal(tolerance)))
     else:
-        if op in ("<", "<=", ">", ">="):
-            op = dice([op] * 4 + ["<", "<=", ">", ">="])
-        elif op == "=" and "t" not in to_text(node):
-            op = dice(["=", "=", "<=", ">="])
+        if "source" not in to_text(node):  # which is a text, and is equal to others or not
+            op = dice([op] * 8 + ["=", "<>", "<", "<=", ">", ">="])
         count = past.args[2].value if past.args[2:] else 10_000
         count = dice([count] * 3 + [1, 2, 3, 5])
-        asked = Call("past", (past.args[0], changed(dice, past.args[1]), Literal(count)))
-    return Call(op, tuple(asked if is_past(arg) else arg for arg in node.args))
+        value = past.args[0]
+        if value in (Attribute("n"), Attribute("m")):
+            value, left = dice([value] * 8 + [Attribute("n"), Attribute("m")]), dice([left] * 8 + [value])
+        asked = Call("past", (value, changed(dice, past.args[1]), Literal(count)))
+    atom = Call(op, tuple(asked if is_past(arg) else left for arg in node.args))
+    return Call("not", (atom,)) if dice([True, *[False] * 15]) else atom
 
 
 def asked(dice, depth, copies):
@@ -288,7 +293,9 @@ def told_of_each(target, subscriptions, stream):
 def assert_sound(dice, target, depth=3, copies=6, length=40):
     subscriptions = asked(dice, depth, copies)
     covering = pairs(subscriptions)
-    stream = dice([lasting, lasting, lasting, unruly])(dice, length, length, disorder=dice([0, 0, 1]))
+    stream = unruly(dice, length, length, dice([0, 1]))
+    if dice([True, True, True, False]):
+        stream = lasting(dice, length, length, dice([0, 0, 1]), mixed=dice([True, False]))
     for publication, told in zip(stream, told_of_each(target, subscriptions, stream), strict=True):
         for a, b in covering:
             if b in told and a not in told:

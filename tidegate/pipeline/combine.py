@@ -14,7 +14,7 @@ import fcntl
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ from tidegate.store.view import View
 if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
-__all__ = ["STATE", "Combining", "Told", "combined", "combined_at_once", "forget"]
+__all__ = ["STATE", "Combining", "Told", "combined", "forget"]
 
 STATE = "value string"
 #: A snapshot is written when the batches since the last one are so many, or their parts larger than this and than twice
@@ -289,30 +289,6 @@ def _named(state: dict[str, Any]) -> set[str]:
     deltas = state.get("deltas", [])
     names = [p["file"] for d in deltas for p in d["parts"]] + [d["changes"] for d in deltas] + [state.get("snapshot")]
     return {name for name in names if name is not None}
-
-
-def combined_at_once(
-    parts: Sequence[tuple[bytes, bytes]], shard: int, shards: int, view: View, combinations: int
-) -> Told:
-    """All there is in one go, without a state: what appeared together, and everybody there from the beginning."""
-    combine = Combine(combinations=combinations)
-    mine = np.flatnonzero(view.since[view.patterns.subscriptions] % shards == shard)
-    combine.admit(
-        standing._replace(owner=int(view.since[number]), since=-1) for number, standing in view.patterns.admitted(mine)
-    )
-    facts = [orjson.loads(fact) for fact, _ in parts]
-    tops = [top for p in facts for _, top in p["versions"]]
-    if not tops:
-        return Told(combine.take([], None), view)
-    first = min(p["first"] for p in facts if p["first"] is not None)
-    arrivals = [
-        piece.arrivals(combine, first, 0)
-        for _, data in parts
-        if data
-        for piece in pieces(bundle.unpacked(bytearray(data)))
-    ]
-    everyone = [replace(a, clock=np.full(len(a), first)) for a in arrivals]
-    return Told(combine.take(everyone, max(tops), first), view)
 
 
 def forget(query: str) -> None:
