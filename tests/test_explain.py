@@ -78,7 +78,7 @@ def test_a_pattern_sees_what_passes_its_filters():
     assert text.splitlines() == [
         "✓ AND",
         "  ✓ no2 > 40   — no2 is 45.0",
-        "  ✓ topk(3, 'PT1H', no2 / 2)   — sees it; what it makes of it depends on other publications",
+        "  ✓ topk(3, 'PT1H', no2 / 2)   — depends on other publications",
     ]
     found = explained("no2 > 40 AND topk(3, 'PT1H', no2 / 2)", no2=5.0)
     assert (found.held, [part.held for part in found.parts]) == (False, [False, True])

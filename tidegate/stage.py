@@ -119,6 +119,7 @@ class Stage:
 
     def attach(self, history: Histories) -> None:
         """Remember events in a history, and what it remembers already."""
+        history.claim()
         self._history = history
         self._shards[self._spread] = self._empty()
         for number in self.patterns.numbers:

@@ -108,6 +108,8 @@ NOT_COVERED = [
     ("n < past(n, m > 1)", "k < past(n, m > 1)"),
     ("n < past(n, m > 1)", "n <= past(n, m > 1)"),
     ("n <= past(n, m > 1)", "n >= past(n, m > 1)"),
+    ("n > past(n, m > 1)", "n < past(n, m > 1)"),
+    ("n + 1 <> past(n, m > 1)", "n + 1 = past(n, m > 1)"),
     # n may be a text
     ("n <= past(n, m > 1)", "n = past(n, m > 1)"),
     ("NOT n < past(n, m > 1)", "NOT n <> past(n, m > 1)"),
@@ -257,7 +259,7 @@ def changed(dice, node):
 
 
 def asked(dice, depth, copies):
-    """Subscriptions that ask nearly the same, and the outer conditions of some of them."""
+    """Subscriptions that ask nearly the same, and two plain ones."""
     first = parse(looking_back(dice, depth))
     wheres = [to_text(first)]
     for _ in range(copies):

@@ -334,7 +334,7 @@ def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
         sink, source = Parquet(tmp_path / "out", grouped=False), LoggedSource(tmp_path / "log", rows=50)
         flow = Flow(spark, source, registry, [sink], checkpoint=tmp_path / "checkpoint", lateness=0, keep=12)
         flow.start(available_now=True)
-        assert flow.wait(60)
+        assert flow.wait(120)
         flow.close()
         return flow.status.snapshot()
 

@@ -217,7 +217,7 @@ def test_without_an_ontology_nothing_is_renewed(registry, tmp_path):
     with use(None):
         load(cellar(tmp_path / "cellar.ttl", **OLD), prefixes=PREFIXES)
         registry.subscribe(tg.Subscription("red", "ann", RED))
-    with pytest.raises(tg.SettingError, match=r"an ontology, loaded with tg\.load_ontology; got none"):
+    with use(None), pytest.raises(tg.SettingError, match=r"an ontology, loaded with tg\.load_ontology; got none"):
         registry.renew()
     assert (registry.version, len(registry)) == (1, 1)
 

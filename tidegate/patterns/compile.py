@@ -18,6 +18,7 @@ from tidegate.language.tree import Call, Node, walk
 from tidegate.patterns._pattern import FAMILIES, Beyond, Inner, Pattern, family_of
 from tidegate.predicates.family import OTHERS, Mismatch
 from tidegate.predicates.filter import Filter, compile_filter
+from tidegate.predicates.ontology import expanded
 
 __all__ = ["compile_where"]
 
@@ -80,4 +81,5 @@ def _inner(parts: Sequence[Node], source: Any, limits: Limits, root: Node) -> In
     if not parts:
         return Inner(b"true", Filter(((),)))
     node = parts[0] if len(parts) == 1 else Call("and", tuple(parts))
-    return Inner(orjson.dumps(to_json(node)), compile_filter(node, source, limits, root))
+    filter = compile_filter(node, source, limits, root)
+    return Inner(orjson.dumps(to_json(expanded(node))), filter)  # with another ontology it is another filter
