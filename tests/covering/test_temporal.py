@@ -159,7 +159,7 @@ def test_the_time_of_activity_must_contain_the_others(first, last, covered):
 
 
 def test_many_levels_and_many_clauses_take_no_time():
-    """What is found of two inner filters is found once, though it is asked for from both sides at every level."""
+    """What is found of two conditions is found once, though it is asked for from both sides at every level."""
     one, other, third = "m >= 1", "m > 1 OR m = 1", "m > 1"
     for _ in range(25):
         one, other, third = (f"n < past(n, {condition})" for condition in (one, other, third))

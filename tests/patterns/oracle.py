@@ -16,7 +16,7 @@ from typing import NamedTuple
 from tests.oracle import ARITHMETIC, Span, compare, condition, holds, metres, microseconds, normal_form, plain, scalar
 from tidegate.language.parse import parse
 from tidegate.language.tree import Attribute, Call, Literal
-from tidegate.model import Publication, Subscription, moment
+from tidegate.model import RESERVED, Publication, Subscription, moment
 
 PATTERNS = ("topk", "together", "absent")
 #: Shapes in streams are compared; this is the same seen from the other side.
@@ -701,7 +701,9 @@ class Past:
             (call, left), op = node.args, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
         attribute, _, *count = call.args
         mine = scalar(left, x.publication)
-        if not is_comparable(mine, op):
+        # A field has values of one type only, so that a value of another is as good as none.
+        of_field = {"text": str, "time": Span}.get(RESERVED.get(attribute.name, ""), object)
+        if not is_comparable(mine, op) or not isinstance(mine, of_field):
             return None
         for kept in self.memory(call)[-(count[0].value if count else 10_000) :]:
             if kept.event is x.event or self.account.is_gone(kept, x.time):

@@ -34,6 +34,16 @@ def readings(rng, first, count):
     )
 
 
+def events(rng, first, count):
+    """The same as events: whole ones, and every fifth a START or the END of the one five before."""
+    table, numbers = readings(rng, first, count), np.arange(first, first + count)
+    phase = np.where(numbers % 5 != 0, None, np.where(numbers % 10 == 0, "START", "END"))
+    names = np.where(phase == "END", numbers - 5, numbers).astype(str)
+    return table.set_column(0, "id", pa.array(np.char.add("p", names))).append_column(
+        "phase", pa.array(phase.tolist(), pa.string())
+    )
+
+
 def drawn(rng, id):
     low, high = np.sort(rng.uniform(0, 100, 2))
     a, b = rng.choice(ATTRIBUTES, 2, replace=False)
@@ -51,7 +61,9 @@ def pattern(rng, id):
         f"together('PT2M', {a} BETWEEN {low:.3f} AND {low + 2:.3f}, {b} > 98, {c} < 2)",
         f"absent('PT{int(rng.integers(300, 900))}S', {a} BETWEEN {low:.3f} AND {low + 0.5:.3f}, source)",
         f"{a} < 10 AND shape({b}, (0, 1, 0, {rng.uniform(1, 3):.3f}, 0), 'stream') <= 1.2",
-    )[int(id.lstrip("pq")) % 5]
+        f"{a} > 97 AND T_DURING(time, past({b} BETWEEN {low:.3f} AND {low + 2:.3f} AND phase = 'START'))",
+        f"{a} > 97 AND {b} > past({b}, {c} > 98 AND T_AFTER(event, past({a} < 2, 'PT1M')), 20)",
+    )[int(id.lstrip("pq")) % 7]
     return tg.Subscription(id, f"user {id}", where)
 
 
@@ -166,7 +178,7 @@ def survives(tmp_path, source, total, step, kills):
     engine, again = tg.Engine(registry), tg.Engine(registry)
     in_groups = []
     for number, first in enumerate(range(0, total, step)):
-        table = readings(rng, first, step)
+        table = readings(rng, first, step) if log is None else events(rng, first, step)
         if log is not None:
             log.append(table)
             new = [drawn(rng, f"t{number}"), pattern(rng, f"q{number}")]

@@ -177,6 +177,27 @@ def test_little_room(tmp_path, monkeypatch, seed):
         twins.assert_same()
 
 
+def test_many_events_end_in_one_batch(tmp_path):
+    """More than a list has room for anyway: of filters that knew them as running, as values only, and not at all."""
+    some = range(300)
+    with Twins(tmp_path) as twins:
+        twins.act(Action("subscribe", tg.Subscription("values", "ann", "n < past(n, k = 1)")))
+        twins.act(Action("subscribe", tg.Subscription("steady", "ann", "T_DURING(time, past(k = 0))")))
+        twins.act(Action("publish", [part("START", f"e{i}", 1, k=i % 3, n=i) for i in some]))
+        twins.batch("another process")
+        twins.act(Action("subscribe", tg.Subscription("times", "ann", "T_AFTER(time, past(k = 1))")))
+        twins.act(Action("publish", [part("END", f"e{i}", 2, n=-1) for i in some]))
+        twins.batch("another machine")
+        twins.act(Action("publish", [part("START", f"f{i}", 3, k=1) for i in some]))
+        twins.act(Action("publish", [part("END", f"f{i}", 4) for i in some]))
+        twins.act(Action("publish", [part("INSTANT", "after", 5)]))
+        twins.batch()
+        twins.assert_same()
+        assert {row["subscription_id"] for row in rows(twins.expected)} == {"values", "steady", "times"}
+        live = combine._LIVE["lane", 0]
+        assert live.arrays.nbytes < 1_000_000
+
+
 # --- refused --------------------------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from sqlalchemy import text
 
 import tidegate as tg
 from tidegate.model import moment
-from tidegate.store import History, NotificationStore, Registry
+from tidegate.store import History, NotificationStore, Registry, annals
 from tidegate.store import history as module
 from tidegate.store.address import address
 from tidegate.store.database import Database
@@ -209,7 +209,7 @@ def test_events_that_have_ended_are_forgotten_as_a_whole(history):
 
 
 def test_refused_are_counted_for_ever_and_the_newest_kept(history, monkeypatch):
-    monkeypatch.setattr(module, "REFUSED", 5)
+    monkeypatch.setattr(annals, "REFUSED", 5)
     history.remember([], [], [refusal(i) for i in range(3)])
     history.remember([], [], [refusal(3, "end without start")])
     assert [one.id for one in history.refused()] == ["e3", "e2", "e1", "e0"]
@@ -858,11 +858,9 @@ def test_a_history_is_brought_up_to_date(url, monkeypatch):
     with History(url) as history:
         history.remember([first(1)], [], [])
     monkeypatch.setattr(
-        module,
-        "_PART",
-        module.Part(
-            "history", (*module._PART.steps, lambda c: c.execute(text("UPDATE tidegate_history SET last = 7")))
-        ),
+        annals,
+        "PART",
+        annals.Part("history", (*annals.PART.steps, lambda c: c.execute(text("UPDATE tidegate_history SET last = 7")))),
     )
     with History(url) as history:
         assert (history.last, len(history)) == (7, 1)
@@ -874,7 +872,7 @@ def test_a_history_is_brought_up_to_date(url, monkeypatch):
 def test_a_history_whose_making_was_cut_short(url, monkeypatch):
     """As MariaDB leaves it, which commits each table."""
     with closing(Database(address(url), lambda database: None)) as database:
-        database.write(lambda c: module.TABLES.create_all(c, tables=[module._EVENTS, module._STATE]))
+        database.write(lambda c: annals.TABLES.create_all(c, tables=[annals.EVENTS, annals.STATE]))
     with History(url) as history:
         history.remember([first(1)], [], [])
         assert len(history) == 1

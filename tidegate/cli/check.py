@@ -63,6 +63,6 @@ def check(
 
 def _is_never(found: Filter | Pattern) -> bool:
     """Whether nothing can ever be told of it. Silence is told also where nothing can break it."""
-    if isinstance(found, Filter):
+    if isinstance(found, Filter) or found.family == "past":
         return covers(NOTHING, found)
     return found.family != "absent" and any(covers(NOTHING, inner.filter) for inner in found.filters)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tidegate.covering.covers import clauses_cover, filter_covers
 from tidegate.covering.known import Known, knowledge
-from tidegate.kernels.past import POINTS, RELATIONS, _rectangles
+from tidegate.kernels.past import POINTS, RELATIONS, rectangles_of
 from tidegate.patterns import Pattern
 from tidegate.patterns.recall import Atom, Clause, planned
 from tidegate.predicates import Filter
@@ -83,7 +83,6 @@ class _Covering:
     def __init__(self, one: _Asked, other: _Asked) -> None:
         self._one, self._other = one, other
         self._atoms: dict[tuple[int, int], bool] = {}
-        self._inner: dict[tuple[int, int], bool] = {}
 
     def holds(self, mine: Sequence[Clause], theirs: Sequence[Clause]) -> bool:
         """Whether, whenever one of the other's clauses holds, one of these holds of the same publication."""
@@ -125,10 +124,7 @@ class _Covering:
 
     def _remembers(self, mine: int, theirs: int) -> bool:
         """Whether an inner filter passes all that the other passes."""
-        pair = mine, theirs
-        if pair not in self._inner:
-            self._inner[pair] = self.holds(self._one.inner(mine), self._other.inner(theirs))
-        return self._inner[pair]
+        return self.holds(self._one.inner(mine), self._other.inner(theirs))
 
 
 # --- questions ------------------------------------------------------------------------------------------------------
@@ -169,5 +165,5 @@ def _boxes(atom: Atom, lasting: Sequence[float]) -> NDArray[np.float64]:
     op = RELATIONS.index(atom.op) + (0 if atom.left == "event" else POINTS)
     found, count = np.empty((len(lasting), 2, 4)), 0
     for length, out in zip(lasting, found, strict=True):
-        count = _rectangles(op, 0.0, length, atom.limit, atom.tolerance, out)
+        count = rectangles_of(op, 0.0, length, atom.limit, atom.tolerance, out)
     return found[:, :count].swapaxes(0, 1)

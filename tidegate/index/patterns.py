@@ -275,15 +275,16 @@ def passed(batch: Batch, matches: Matches, columns: Sequence[Column], rows: NDAr
     """The publications that passed some filter, with the values of these columns."""
     if rows is None:
         rows = np.flatnonzero(np.diff(matches.start))
-    start, hits = rows_of(matches.start, matches.owners, rows)
-    ids = batch.ids().take(pa.array(rows)).cast(pa.large_string())
+    is_all = len(rows) == batch.length  # then nothing need be picked
+    start, hits = (matches.start, matches.owners) if is_all else rows_of(matches.start, matches.owners, rows)
+    texts = batch.ids(), batch.keys(), batch.sources()
+    ids, keys, sources = texts if is_all else [text.take(pa.array(rows)) for text in texts]
     offsets, letters, _ = text_buffers(ids)
     values = np.full((len(rows), len(columns)), np.nan)
     for i, column in enumerate(columns):
         points = batch.points(column)
         if points is not None:
-            values[:, i] = points[rows]
-    keys, sources = (texts.take(pa.array(rows)) for texts in (batch.keys(), batch.sources()))
+            values[:, i] = points if is_all else points[rows]
     return Passed(
         rows, batch.times()[rows], offsets - offsets[0], letters[offsets[0] : offsets[-1]], batch.phases()[rows],
         text_hashes(*text_buffers(keys)[:2]), text_hashes(*text_buffers(sources)[:2]), values, start, hits,

@@ -22,8 +22,8 @@ from tidegate.kernels.spots import spot_of
 
 __all__ = [
     "ATOM", "COMPARISONS", "EVENT", "EVENT_LIST", "FLOOR", "FREE", "GONE", "HELD", "HOLDS", "KNOWN", "LAST", "MARKS",
-    "NO_ELDERS", "POINTS", "RECOLLECTION", "REFUSALS", "RELATIONS", "UNSURE", "USED", "VALUES", "WASTE", "step_past",
-    "unhold",
+    "NO_ELDERS", "POINTS", "RECOLLECTION", "REFUSALS", "RELATIONS", "UNSURE", "USED", "VALUES", "WASTE",
+    "rectangles_of", "step_past", "unhold",
 ]  # fmt: skip
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
@@ -74,7 +74,7 @@ _STARTS, _INSTANT, _ENDS = 1, 2, 3
 
 
 @_jit
-def _rectangles(op: int, s: float, e: float, limit: int, tolerance: int, out: Any) -> int:
+def rectangles_of(op: int, s: float, e: float, limit: int, tolerance: int, out: Any) -> int:
     """The events Y that [s, e] has a relation to, as rectangles of start and end; how many there are.
 
     Times are whole microseconds, so that "before" is "one less at most".
@@ -175,12 +175,13 @@ def _holds(
     op = atom[OP]
     if op >= VALUES:
         for kind in range(3):
-            at = atom[VALUE_LIST + kind]
-            if at < 0:
+            if atom[LEFT + kind] < 0:
                 continue
-            x = row[atom[LEFT + kind]]
+            x, at = row[atom[LEFT + kind]], atom[VALUE_LIST + kind]
             if isnan(x):
                 continue
+            if at < 0:  # what it is compared with is never of that kind
+                return 0
             y = row[atom[LEFT + 3]] if kind == 2 else nan
             count = _values(op - VALUES, x, y, rectangles)
             return int(_any(lists, at, atom[LIMIT], gone, rectangles, count, since, pool, b5, b10, b15))
@@ -193,7 +194,7 @@ def _holds(
         e = s
     if isnan(s) or isnan(e):
         return 2
-    count = _rectangles(op, s, e, atom[LIMIT], atom[TOLERANCE], rectangles)
+    count = rectangles_of(op, s, e, atom[LIMIT], atom[TOLERANCE], rectangles)
     of = atom[OF]
     most = 2**62
     if _any(lists, recollections[of, ENDED], most, gone, rectangles, count, since, pool, b5, b10, b15):

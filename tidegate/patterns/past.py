@@ -33,6 +33,7 @@ from tidegate.kernels.past import (
     GONE,
     HELD,
     HOLD_AT,
+    HOLD_OF,
     HOLDS,
     IS_OVER,
     KNOWN,
@@ -72,6 +73,8 @@ __all__ = ["Elder", "Fates", "Leaving", "Past"]
 _LEFT = {"start": -1, "end": -2, "event": -3, "time": -4}
 #: Points that are kept before it is worth to lay them anew.
 _FEW = 16_384
+#: Ends of a batch for which every list may well have room.
+_FEW_ENDS = 32
 
 
 class Fates(NamedTuple):
@@ -276,10 +279,8 @@ class Past(Family):
         np.add.at(more, ~self._rule.used[rules], hits[self._filter.used[rules]])
         lists = self._lists.used
         wanted = more[lists[:, LIST_OF]]
-        for which in (ENDED, RUNNING):
-            at = self._recollections.used[:, which]
-            if which == ENDED:
-                wanted[at[at >= 0]] += np.count_nonzero(step.phase == 3)
+        ended = self._recollections.used[:, ENDED]
+        wanted[ended[ended >= 0]] += self._ends(step, more)[ended >= 0]
         end = give_room(lists, wanted, self._pool.length, self._pool.data, *(b.data for b in self._boxes), False)
         if end > self._pool.length:
             self._reserve(end)
@@ -294,6 +295,15 @@ class Past(Family):
         if 2 * (self._events.length + starts) >= self._table.length:
             self._table.replace(np.full(1 << int(4 * (self._events.length + starts) + 16).bit_length(), -1))
             place_all(self._table.used, np.zeros(self._events.length, np.int64), self._ids.used)
+
+    def _ends(self, step: Step, more: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many of its running events may end in a batch, at most, for each recollection."""
+        ends = int(np.count_nonzero(step.phase == 3))
+        if ends <= _FEW_ENDS:
+            return np.full(len(more), ends)
+        held = np.bincount(self._holds.used[:, HOLD_OF], minlength=len(more))[: len(more)]  # some of them are free
+        most: NDArray[np.int64] = np.minimum(ends, held + more)
+        return most
 
     def _reserve(self, end: int) -> None:
         self._pool.reserve(end - self._pool.length)

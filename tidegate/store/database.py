@@ -1,7 +1,7 @@
 """A database that holds tables of ours: SQLite, PostgreSQL or MariaDB, opened by path or URL, shared by threads.
 
-What differs between the three is said here and nowhere else: locks, transactions, drivers, error messages. Knows
-nothing of what the tables mean.
+What differs between the three is said here and nowhere else: locks, transactions, drivers, error messages. What is
+said of Oracle is untested. Knows nothing of what the tables mean.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 from sqlalchemy import BigInteger, Connection, Engine, Integer, Table, Text, create_engine, event
-from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy.dialects import mysql, oracle, postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.sql.dml import Insert
@@ -27,7 +27,7 @@ from tidegate.errors import SettingError, StoreError
 from tidegate.store.address import DRIVERS, file
 from tidegate.store.forking import refuse_inherited, watch
 
-__all__ = ["CHUNK", "NUMBER", "OPTIONS", "Database", "insert_new", "key", "words"]
+__all__ = ["CHUNK", "NUMBER", "OPTIONS", "Database", "insert_new", "is_lost", "key", "words"]
 
 T = TypeVar("T")
 
@@ -44,13 +44,16 @@ NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 #: For every table of ours.
 OPTIONS: dict[str, Any] = {"mariadb_charset": "utf8mb4", "mariadb_engine": "InnoDB"}
 _MARIADB_COLLATION = "utf8mb4_nopad_bin"  # capitals, accents and trailing spaces count, as elsewhere
+_ORACLE_LONGEST = 1000  # characters, of four bytes at most; a VARCHAR2 has 4000
 
 
 def words(length: int | None = None) -> TypeEngine[str]:
-    """Text of at most that many characters, compared by its bytes on all three databases."""
+    """Text of at most that many characters, compared by its bytes on all databases."""
     kind = mysql.VARCHAR(length) if length else mysql.LONGTEXT()
     kind.collation = _MARIADB_COLLATION
-    return Text().with_variant(postgresql.TEXT(collation="C"), "postgresql").with_variant(kind, "mysql", "mariadb")
+    there = oracle.VARCHAR2(length) if length and length <= _ORACLE_LONGEST else oracle.CLOB()
+    text = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+    return text.with_variant(kind, "mysql", "mariadb").with_variant(there, "oracle")
 
 
 def key(name: str) -> int:
@@ -94,7 +97,7 @@ class Database:
 
     @property
     def kind(self) -> str:
-        """``sqlite``, ``postgresql`` or ``mariadb``."""
+        """``sqlite``, ``postgresql``, ``mariadb`` or ``oracle``."""
         return self.url.get_backend_name()
 
     def open(self) -> None:
@@ -139,7 +142,10 @@ class Database:
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
-        """Hold a lock that no other process or thread holds; it goes with the process."""
+        """Hold a lock that no other process or thread holds; it goes with the process. On Oracle there is none."""
+        if self.kind == "oracle":  # its locks by name need a right that few have
+            yield
+            return
         here = file(self.url)
         if here is not None:
             with _locked_file(f"{here}-{name}.lock"):
@@ -261,7 +267,8 @@ def _engine(url: URL) -> Engine:
     if kind == "sqlite":
         settings |= {"connect_args": {"timeout": _PATIENCE}}
     else:
-        patience = {} if "connect_timeout" in url.query else {"connect_timeout": 10}
+        name = "tcp_connect_timeout" if kind == "oracle" else "connect_timeout"
+        patience = {} if name in url.query else {name: 10}
         settings |= {"connect_args": patience, "pool_pre_ping": True, "isolation_level": "READ COMMITTED"}
     try:
         engine = create_engine(url, **settings)
@@ -318,6 +325,15 @@ def _locked_file(path: str) -> Iterator[None]:
     finally:
         fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child process that has inherited the file must not keep the lock
         os.close(descriptor)
+
+
+def is_lost(error: StoreError) -> bool:
+    """Whether a server has gone away, rather than refused something. A file does not."""
+    cause = error.__context__
+    if not isinstance(cause, DBAPIError) or "sqlite" in type(cause.orig).__module__:
+        return False
+    said = cause.orig.args[0] if cause.orig is not None and cause.orig.args else None
+    return cause.connection_invalidated or cause.statement is None or said == 1053  # MariaDB, on its way out
 
 
 def _is_conflict(error: DBAPIError) -> bool:
