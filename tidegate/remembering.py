@@ -19,7 +19,7 @@ from tidegate.index.batch import ArrowBatch, Batch, ObjectBatch
 from tidegate.index.patterns import Passed
 from tidegate.kernels.past import REFUSALS
 from tidegate.patterns.past import Elder, Fates, Leaving
-from tidegate.records.bodies import of_publications, of_table, tables
+from tidegate.records.bodies import listed, of_publications, of_table, tables
 
 __all__ = ["Ended", "First", "Histories", "Refused", "check_replayed", "knows", "replayed", "retired", "written"]
 
@@ -69,6 +69,7 @@ class Histories(Protocol):
     def memory(self) -> int | None: ...
     @property
     def last(self) -> int: ...
+    def claim(self) -> None: ...
     def remember(self, first: Sequence[First], ended: Sequence[Ended], refused: Sequence[Refused]) -> None: ...
     def replay(self) -> Iterator[list[Any]]: ...
     def forget(self, upto: int) -> int: ...
@@ -84,30 +85,49 @@ def written(history: Histories, batch: Batch, found: Passed, fates: Fates) -> No
     if not len(fated):
         return
     rows = found.rows[_places(found.hash, fates.hash[fated])]
-    about = batch.publications if isinstance(batch, ObjectBatch) else None
-    if about is not None:
-        bodies = of_publications(about[i] for i in rows)
-        given = [(p.id, p.source, p.phase) for p in (about[i] for i in rows)]
-    else:
-        assert isinstance(batch, ArrowBatch)
-        chosen = pa.table(batch.arrays).take(pa.array(rows))
-        bodies = of_table(chosen)
-        phases = chosen.column("phase").to_pylist() if "phase" in chosen.column_names else [None] * len(rows)
-        given = list(zip(chosen.column("id").to_pylist(), chosen.column("source").to_pylist(), phases, strict=True))
-    first, ended, refused = [], [], []
-    times = batch.times()[rows].tolist()
-    fate, number, began = (array[fated].tolist() for array in (fates.fate, fates.number, fates.first))
-    bounds = [[None if bound != bound else int(bound) for bound in pair] for pair in fates.times[fated].tolist()]
-    for (id, source, phase), time, what, seq, start, (begins, ends), body in zip(
-        given, times, fate, number, began, bounds, bodies, strict=True
-    ):
-        if what == 1:
-            first.append(First(seq, id, source, phase, time, begins, ends, body))
-        elif what == 2:
-            ended.append(Ended(start, seq, source, time, ends, body))
-        else:
-            refused.append(Refused(REFUSALS[-1 - what], id, phase, time, body))
+    fate, times = fates.fate[fated], batch.times()[rows]
+    first: list[First] = []
+    ended: list[Ended] = []
+    refused: list[Refused] = []
+    if (some := fate == 1).any():
+        at = fated[some]
+        ids, sources, phases, bodies = _given(batch, rows[some])
+        starts, ends = _whole(fates.times[at, 0]), fates.times[at, 1]
+        ends = [None if end != end else int(end) for end in ends.tolist()] if np.isnan(ends).any() else _whole(ends)
+        numbers = fates.number[at].tolist()
+        first = list(map(First, numbers, ids, sources, phases, times[some].tolist(), starts, ends, bodies))
+    if (some := fate == 2).any():
+        at = fated[some]
+        _, sources, _, bodies = _given(batch, rows[some])
+        numbers, began, ends = fates.number[at].tolist(), fates.first[at].tolist(), _whole(fates.times[at, 1])
+        ended = list(map(Ended, began, numbers, sources, times[some].tolist(), ends, bodies))
+    if (some := fate < 0).any():
+        ids, _, phases, bodies = _given(batch, rows[some], whole=True)
+        reasons = [REFUSALS[-1 - what] for what in fate[some].tolist()]
+        refused = list(map(Refused, reasons, ids, phases, times[some].tolist(), bodies))
     history.remember(first, ended, refused)
+
+
+def _given(
+    batch: Batch, rows: NDArray[np.int64], *, whole: bool = False
+) -> tuple[list[str], list[str], list[str | None], list[str]]:
+    """Ids, sources, phases and texts of some rows of a batch."""
+    if isinstance(batch, ObjectBatch):
+        some = [batch.publications[i] for i in rows.tolist()]
+        bodies = of_publications(some, whole=whole)
+        return [p.id for p in some], [p.source for p in some], [p.phase for p in some], bodies
+    assert isinstance(batch, ArrowBatch)
+    arrays = batch.arrays
+    if not np.array_equal(rows, np.arange(batch.length)):
+        wanted = pa.array(rows)
+        arrays = {name: array.take(wanted) for name, array in arrays.items()}
+    phases = listed(arrays["phase"]) if "phase" in arrays else [None] * len(rows)
+    return listed(arrays["id"]), listed(arrays["source"]), phases, of_table(arrays, whole=whole)
+
+
+def _whole(times: NDArray[np.float64]) -> list[int]:
+    found: list[int] = times.astype(np.int64).tolist()
+    return found
 
 
 def retired(history: Histories, leaving: Sequence[Leaving]) -> None:

@@ -162,7 +162,7 @@ class Stage:
             past.given = np.sort(np.concatenate([part.turn for part in here]))
             if not past.knows_any and len(past.given):
                 past.continue_from(int(past.given[0]) - 1)
-            shard.take(here, None, ids=False)
+            shard.replay(here, [Past.name])
             if past.fates is not None:
                 check_replayed(past.fates)
             self._retire(history)
@@ -213,6 +213,8 @@ class Stage:
         if self._new.pop(number, None) is None:
             for shard in self._shards:
                 shard.dismiss(np.array([number]))
+            if self._history is not None and not self._past.owner.length:
+                self._shards[self._spread] = self._empty()  # whoever comes next finds all in the history
 
     # --- publications -----------------------------------------------------------------------------------------------
 

@@ -717,6 +717,44 @@ def test_tolerances_of_intervals():
     assert told_of(where.format("OVERLAPS"), y, event("a", 9, 2.9, 6.9), event("b", 9, 3, 4)) == "a"
 
 
+#: Against an event from 4 to 8 with a tolerance of one second: what is so related, just so, and what just is not.
+TOLERATED = {
+    "AFTER": ([(7.1, 9)], [(7, 9)]),
+    "BEFORE": ([(1, 4.9)], [(1, 5)]),
+    "CONTAINS": ([(4.9, 7.1)], [(5, 7.1), (4.9, 7)]),
+    "DISJOINT": ([(7.1, 9), (1, 4.9)], [(5, 7)]),
+    "DURING": ([(3.1, 8.9)], [(3, 8.9), (3.1, 9)]),
+    "EQUALS": ([(3, 9), (5, 7)], [(2.9, 8), (4, 9.1)]),
+    "FINISHEDBY": ([(4.9, 9), (4.9, 7)], [(5, 8), (4, 9.1), (4, 6.9)]),
+    "FINISHES": ([(3.1, 9), (3.1, 7)], [(3, 8), (5, 9.1)]),
+    "INTERSECTS": ([(9, 10), (1, 3)], [(9.1, 10), (1, 2.9)]),
+    "MEETS": ([(1, 3), (1, 5)], [(1, 2.9), (1, 5.1)]),
+    "METBY": ([(7, 9), (9, 10)], [(6.9, 9), (9.1, 10)]),
+    "OVERLAPPEDBY": ([(3.1, 7.1), (8.9, 9)], [(3, 8), (9, 10), (4, 7)]),
+    "OVERLAPS": ([(4.9, 8.9), (1, 3.1)], [(5, 6), (1, 3), (2, 9)]),
+    "STARTEDBY": ([(3, 7.1), (5, 7.1)], [(2.9, 9), (4, 7)]),
+    "STARTS": ([(3, 8.9), (5, 6)], [(2.9, 5), (4, 9)]),
+}
+TOLERATED_POINTS = {
+    "AFTER": ([7.1], [7]),
+    "BEFORE": ([4.9], [5]),
+    "DISJOINT": ([7.1, 4.9], [5, 7]),
+    "DURING": ([3, 9], [2.9, 9.1]),
+    "EQUALS": ([], [3, 4, 5, 8]),
+    "INTERSECTS": ([3, 9], [2.9, 9.1]),
+}
+
+
+@pytest.mark.parametrize("relation", TOLERATED)
+def test_every_relation_has_a_tolerance(relation):
+    y, where = event("Y", 0, 4, 8, n=9), f"T_{relation}({{}}, past(n = 9, '..', 'PT1S'))"
+    so, not_so = ([event(f"{when}", 20, *when) for when in some] for some in TOLERATED[relation])
+    assert told_of(where.format("event"), y, *so, *not_so) == " ".join(p.id for p in so)
+    if relation in TOLERATED_POINTS:
+        so, not_so = ([pub(f"{when}", 20, when=at(when)) for when in some] for some in TOLERATED_POINTS[relation])
+        assert told_of(where.format("when"), y, *so, *not_so) == " ".join(p.id for p in so)
+
+
 def test_a_tolerance_widens_the_limit():
     where = "T_AFTER(time, past(n = 9, 'PT4S', 'PT1S'))"
     assert told_of(where, event("Y", 0, 0, 2, n=9), pub("a", 7), pub("b", 7.000001)) == "a"
@@ -965,6 +1003,16 @@ def test_history_has_all_starts_and_ends():
     made.publish([begin("c", 2, n=5), end("c", 3, n=9), begin("d", 4, n=5)])
     made.subscribe(sub("T_CONTAINS(event, past(n = 5))", "late"))
     assert ids(made, event("e", 5, 1, 6)) == "late:e s:e", "c has ended, d has not"
+
+
+def test_history_shows_things_as_they_were():
+    #     a was during Y, which was running then; that Y had ended before a was told later
+    made = World(history=True)
+    made.subscribe(sub("T_AFTER(time, past(TRUE))"))
+    made.publish([begin("Y", 1, n=9), pub("a", 2, n=8), end("Y", 3, 1.5)])
+    made.subscribe(sub("T_AFTER(time, past(n = 8 AND T_DURING(time, past(n = 9))))", "late"))
+    made.subscribe(sub("T_DURING(time, past(n = 9))", "last"))
+    assert ids(made, pub("b", 4)) == "late:b s:b", "and Y has its end again"
 
 
 def test_history_counts():

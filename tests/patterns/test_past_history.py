@@ -137,6 +137,16 @@ def test_all_starts_and_ends_are_remembered(fresh):
     assert running.history.refused_counts() == {"second start": 1}
 
 
+def test_a_later_subscription_sees_things_as_they_were(fresh):
+    #     a was during Y, which was running then; that Y had ended before a was told later
+    running = Running(fresh(), "T_AFTER(time, past(TRUE))")
+    running.ids(part("START", "Y", 1, n=9), part("INSTANT", "a", 2, n=8), part("END", "Y", 3, 1.5))
+    running.restart()
+    where = "T_AFTER(time, past(n = 8 AND T_DURING(time, past(n = 9))))"
+    running.engine.subscribe(tg.Subscription("late", "ann", where))
+    assert running.ids(part("INSTANT", "b", 4)) == "late:b s0:b"
+
+
 def test_new_subscriptions_at_a_restart_see_what_is_remembered(fresh):
     running = Running(url := fresh(), "T_AFTER(time, past(n = 9))")
     running.ids(event("Y", 1, 2, time=2, n=9), event("Z", 4, 5, time=5, n=8))

@@ -18,6 +18,8 @@ import tidegate as tg
 from tests.patterns.oracle import World
 from tests.patterns.strategies import Action, at, in_order, lasting, looks_back, pieces, thrown, unruly
 from tests.pipeline.lane import SECOND, Lane, rows
+from tidegate.kernels.boxes import COUNT, ROOM
+from tidegate.kernels.past import LIST_ORDINAL
 from tidegate.patterns import past as past_module
 from tidegate.patterns.past import Past
 from tidegate.pipeline import combine, logsource
@@ -91,6 +93,9 @@ class Twins:
         """A batch, and then what may happen to a machine."""
         before = self.lane.states
         self.lane.batch()
+        for live in combine._LIVE.values():
+            lists = live.families["past"]._lists.used
+            assert (lists[:, COUNT] <= lists[:, ROOM]).all()
         if trouble == "another process":
             combine._LIVE.clear()
         elif trouble == "another machine":
@@ -194,8 +199,39 @@ def test_many_events_end_in_one_batch(tmp_path):
         twins.batch()
         twins.assert_same()
         assert {row["subscription_id"] for row in rows(twins.expected)} == {"values", "steady", "times"}
-        live = combine._LIVE["lane", 0]
-        assert live.arrays.nbytes < 1_000_000
+
+
+def test_room_is_for_what_may_come(tmp_path):
+    """Not as many ends for each filter as a batch has in all."""
+    with Twins(tmp_path) as twins:
+        for i in range(100):
+            twins.act(Action("subscribe", tg.Subscription(f"s{i}", "ann", f"n = 1 AND T_AFTER(time, past(k = {i}))")))
+        for second in range(0, 8, 2):
+            ids = [f"e{i}-{second}" for i in range(500)]
+            twins.act(Action("publish", [part("START", id, second, k=i % 100) for i, id in enumerate(ids)]))
+            twins.act(Action("publish", [part("END", id, second + 1) for id in ids]))
+            twins.act(Action("publish", [part("INSTANT", f"i{second}", second + 1.5, n=1)]))
+            twins.batch()
+        twins.assert_same()
+        assert sum(table.num_rows for table in twins.expected) == 400
+        assert len(combine._LIVE["lane", 0].families["past"]._pool.data) < 50_000
+
+
+def test_its_own_value_is_hidden_after_room_was_made(tmp_path, monkeypatch):
+    """An END is not compared with its own START, wherever what is remembered was laid meanwhile."""
+    monkeypatch.setattr(past_module, "_FEW", 4)
+    with Twins(tmp_path, keep=5) as twins:
+        twins.act(Action("subscribe", tg.Subscription("same", "ann", "n = past(n, TRUE)")))
+        for i in range(40):
+            some = [part("INSTANT", f"i{i}-{j}", i + j / 20, n=100 * i + j) for j in range(20)]
+            twins.act(Action("publish", [*some[:10], part("START", f"e{i}", i + 0.5, n=-i), *some[10:]]))
+            ends = [part("END", f"e{i - 3}", i + 0.99, n=3 - i)] if i > 2 else []
+            twins.act(Action("publish", [*ends, part("INSTANT", f"j{i}", i + 0.99, n=-i if i % 7 == 0 else 0.5 + i)]))
+            twins.batch(TROUBLES[i % len(TROUBLES)])
+        twins.assert_same()
+        found = {row["publication_ids"][0] for row in rows(twins.expected)}
+        assert found == {f"{what}{i}" for i in range(0, 40, 7) for what in "je"}, "j is as e began, and e ends as j was"
+        assert combine._LIVE["lane", 0].families["past"]._lists.used[:, LIST_ORDINAL].max() > 400  # laid anew
 
 
 # --- refused --------------------------------------------------------------------------------------------------------

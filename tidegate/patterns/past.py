@@ -435,8 +435,8 @@ class Past(Family):
 
     @property
     def forgotten(self) -> int:
-        """The last number that is forgotten, unless its event is running."""
-        return int(self._begun()[GONE])
+        """The last number that is forgotten, unless its event is running; 0 as long as nothing is known."""
+        return int(self._begun()[GONE]) if self.knows_any else 0
 
     @property
     def knows_any(self) -> bool:

@@ -7,7 +7,7 @@ restored as expressions see it. Knows nothing of databases, nor of what a histor
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import chain
 from math import inf, isfinite, nan
@@ -27,12 +27,15 @@ from tidegate.records.jsoncolumn import INSTANT, field
 from tidegate.records.record import publication
 from tidegate.records.tables import Kinds, Part, Rows, apart, kinds_of, merged
 
-__all__ = ["Told", "of_publications", "of_table", "publications", "tables"]
+__all__ = ["Told", "listed", "of_publications", "of_table", "publications", "tables"]
 
 Record = dict[str, Any]
 
 #: The phase of which a row beside does not tell the start, or the end.
 _UNTOLD = {"start": "END", "end": "START"}
+#: What stands beside a text that is not whole.
+_BESIDE = ("id", "source", "time", "phase", "start", "end")
+_OTHERS = ("location", "valid_until")
 _GAPS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 _GAP = '{"gap":'  # within a string of JSON there would be a backslash before each quote
 _LEAST, _MOST = -(2**63), 2**64 - 1
@@ -127,52 +130,64 @@ def _point(point: tuple[float, float]) -> Record:
     return {"lon": point[0], "lat": point[1]}
 
 
-def _text(record: Record) -> str:
-    return orjson.dumps(record).decode()
+def _text(value: Any) -> str:
+    return orjson.dumps(value).decode()
 
 
 _TEXTS_AND_TRUTHS = frozenset({bool, str})
 #: What JSON has of a single value. Integers may be too large for it.
 _PLAIN = frozenset({bool, str, float})
+_NUMBERS = frozenset({bool, float, int, type(None)})
 
 
-def of_table(given: pa.Table) -> list[str]:
+def of_table(given: pa.Table | Mapping[str, pa.Array], *, whole: bool = False) -> list[str]:
     """The text of each row of a table that an engine has taken: what one of the same publications would give."""
-    names = given.column_names
-    records: list[Record] = [{} for _ in range(given.num_rows)]
-    phases = given.column("phase").to_pylist() if "phase" in names else [None] * given.num_rows
-    for name, phase in _UNTOLD.items():
-        _put_bound(records, name, given.column(name) if name in names else None, [other == phase for other in phases])
-    for name in ("location", "valid_until"):
-        if name in names:
-            _put(records, name, _values(given.column(name), is_attribute=False))
-    attributes: list[Record] = [{} for _ in records]
-    for name in names:
-        if name not in RESERVED:
-            _put(attributes, name, _values(given.column(name)))
-    for record, some in zip(records, attributes, strict=True):
-        if some:
-            record["attributes"] = some
-    return [_text(record) for record in records]
+    columns = dict(zip(given.column_names, given.columns, strict=True)) if isinstance(given, pa.Table) else given
+    length = len(columns["id"])
+    fields: dict[str, list[Any]] = {} if whole else _bounds(columns, length)
+    for name in (*_BESIDE, *_OTHERS) if whole else _OTHERS:
+        if name in columns:
+            fields[name] = _values(columns[name], is_attribute=False)
+    attributes = {name: _values(column) for name, column in columns.items() if name not in RESERVED}
+    members = [_members(name, values) for name, values in fields.items()]
+    if attributes:
+        inner = map("".join, zip(*(_members(name, values) for name, values in attributes.items()), strict=True))
+        members.append([some and f',"attributes":{{{some[1:]}}}' for some in inner])
+    return [f"{{{''.join(row)[1:]}}}" for row in zip(*members, strict=True)] if members else ["{}"] * length
 
 
-def _put_bound(records: list[Record], name: str, column: pa.ChunkedArray | None, is_untold: list[bool]) -> None:
-    """Note of a start or end what the row beside does not tell."""
-    if column is not None and column.null_count == 0 and not any(is_untold):
-        return
-    stamps = [None] * len(records) if column is None else _stamps(column)
-    for record, stamp, alone in zip(records, stamps, is_untold, strict=True):
-        if alone:
-            if stamp is not None:
-                record[name] = stamp
-        elif stamp is None:
-            record[name] = False
+def _members(name: str, values: list[Any]) -> list[str]:
+    """A column as members of objects of JSON, each with a comma before it; nothing where there is no value."""
+    before = f",{_text(name)}:"
+    if set(map(type, values)) <= _NUMBERS:  # no commas within, so that all are written at once
+        texts = _text(values)[1:-1].split(",") if values else []
+        return ["" if text == "null" else before + text for text in texts]
+    return ["" if value is None else before + _text(value) for value in values]
 
 
-def _put(records: list[Record], name: str, values: list[Any]) -> None:
-    for record, value in zip(records, values, strict=True):
-        if value is not None:
-            record[name] = value
+def _bounds(columns: Mapping[str, pa.ChunkedArray | pa.Array], length: int) -> dict[str, list[Any]]:
+    """Of start and end what the row beside does not tell."""
+    phases = listed(columns["phase"]) if "phase" in columns else [None] * length
+    bounds: dict[str, list[Any]] = {}
+    for name, untold in _UNTOLD.items():
+        column = columns.get(name)
+        if column is None or column.null_count or untold in phases:
+            stamps = [None] * length if column is None else _stamps(column)
+            bounds[name] = [
+                stamp if phase == untold else False if stamp is None else None
+                for stamp, phase in zip(stamps, phases, strict=True)
+            ]
+    return bounds
+
+
+def listed(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """The values of a column, as ``to_pylist`` gives them, and sooner for most."""
+    kind = column.type
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    is_plain = column.null_count == 0 and pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)
+    values: list[Any]
+    values = column.to_numpy(zero_copy_only=False).tolist() if is_text or is_plain else column.to_pylist()
+    return values
 
 
 def _values(column: pa.ChunkedArray | pa.Array, is_attribute: bool = True) -> list[Any]:
@@ -186,9 +201,10 @@ def _values(column: pa.ChunkedArray | pa.Array, is_attribute: bool = True) -> li
     if pa.types.is_date(kind):
         return [None if day is None else {"date": day.isoformat()} for day in column.to_pylist()]
     if pa.types.is_struct(kind):
-        points = [None if p is None else (float(p["lon"]), float(p["lat"])) for p in column.to_pylist()]
+        lons, lats = (listed(pc.struct_field(column, part).cast(pa.float64())) for part in ("lon", "lat"))
+        points = [None if point[0] is None else point for point in zip(lons, lats, strict=True)]
         return [None if point is None else _point(point) for point in points] if is_attribute else points
-    values: list[Any] = column.to_pylist()
+    values = listed(column)
     if pa.types.is_nested(kind):
         member = kind.value_type
         if pa.types.is_temporal(member) or pa.types.is_floating(member):
@@ -203,8 +219,7 @@ def _stamps(column: pa.ChunkedArray | pa.Array) -> list[str | None]:
         if column.type.unit == "ns":  # floored, also before 1970
             column = pc.floor_temporal(column.cast(pa.timestamp("ns", "UTC")), unit="microsecond")
         column = column.cast(INSTANT)
-    texts: list[str | None] = pc.binary_replace_slice(column.cast(pa.string()), 10, 11, "T").to_pylist()
-    return texts
+    return listed(pc.binary_replace_slice(column.cast(pa.string()), 10, 11, "T"))
 
 
 # --- from texts -----------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ from sqlalchemy import (
 from tidegate.errors import SettingError, shown
 from tidegate.model import NAME_LENGTH, moment
 from tidegate.remembering import Ended, First, Refused
-from tidegate.store.database import NUMBER, OPTIONS, key, words
+from tidegate.store.database import NUMBER, OPTIONS, key, run, words
 from tidegate.store.schema import Part
 
 __all__ = [
@@ -242,7 +242,7 @@ def _words_for(connection: Connection) -> _Worded:
 def _insert(connection: Connection, table: Table, rows: list[tuple[Any, ...]]) -> None:
     """Insert rows without a look at each value on the way."""
     if rows:
-        connection.exec_driver_sql(_words_for(connection).inserts[table.name], rows)
+        run(connection, _words_for(connection).inserts[table.name], rows if len(rows) > 1 else rows[0])
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def _insert(connection: Connection, table: Table, rows: list[tuple[Any, ...]]) -
 
 def replaced(connection: Connection, mark: int, state: State) -> bool:
     """Write the state in the place of the one with that mark; False if there is another."""
-    return connection.exec_driver_sql(_words_for(connection).replace, (*state, mark)).rowcount == 1
+    return run(connection, _words_for(connection).replace, (*state, mark)) == 1
 
 
 def write_events(connection: Connection, first: Iterable[First]) -> None:

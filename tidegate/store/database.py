@@ -27,7 +27,7 @@ from tidegate.errors import SettingError, StoreError
 from tidegate.store.address import DRIVERS, file
 from tidegate.store.forking import refuse_inherited, watch
 
-__all__ = ["CHUNK", "NUMBER", "OPTIONS", "Database", "insert_new", "is_lost", "key", "words"]
+__all__ = ["CHUNK", "NUMBER", "OPTIONS", "Database", "insert_new", "is_lost", "key", "run", "words"]
 
 T = TypeVar("T")
 
@@ -75,6 +75,18 @@ def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, An
         connection.execute(statement, rows[at : at + CHUNK], execution_options={"preserve_rowcount": True}).rowcount
         for at in range(0, len(rows), CHUNK)
     )
+
+
+def run(connection: Connection, statement: str, values: tuple[Any, ...] | list[tuple[Any, ...]]) -> int:
+    """Run a statement of the driver's own, once or for each of a list; how many rows it touched.
+
+    Only within a transaction that writes. A file is asked directly: SQLAlchemy takes longer than the statement.
+    """
+    driver = connection.connection.dbapi_connection
+    if isinstance(driver, sqlite3.Connection):
+        there = driver.executemany if isinstance(values, list) else driver.execute
+        return there(statement, values).rowcount
+    return connection.exec_driver_sql(statement, values).rowcount
 
 
 class Database:
@@ -233,7 +245,7 @@ class Database:
             yield
         except DBAPIError as error:
             raise StoreError("a database that answers", _said(error.orig or error), str(self)) from None
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:
             raise StoreError("a database that answers", _said(error), str(self)) from None
 
     # --- forks ------------------------------------------------------------------------------------------------------
@@ -305,7 +317,8 @@ def _use_write_ahead_log(connection: Any) -> None:
 
 def _sqlite_begun(connection: Connection) -> None:
     writes = connection.get_execution_options().get("writes")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+    driver: Any = connection.connection.dbapi_connection
+    driver.execute("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 def _postgresql_connected(connection: Any, _: object) -> None:
