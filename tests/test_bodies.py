@@ -240,6 +240,9 @@ def test_a_whole_body_is_the_publication(publications):
     names = names_of(publications)
     for p, text in zip(publications, bodies.of_publications(publications, whole=True), strict=True):
         assert fields(publication(orjson.loads(text), ""), names) == fields(p, names)
+    whole = table(publications)
+    for p, text in zip(publications, [] if whole is None else bodies.of_table(whole, whole=True), strict=False):
+        assert fields(publication(orjson.loads(text), ""), names) == fields(p, names)
 
 
 def test_no_rows():

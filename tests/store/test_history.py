@@ -23,6 +23,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
+from sqlalchemy.dialects import oracle
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 import tidegate as tg
 from tidegate.model import moment
@@ -932,3 +934,69 @@ def test_an_id_is_found_by_its_index(tmp_path):
             "EXPLAIN QUERY PLAN SELECT * FROM tidegate_events WHERE id_part = 3 AND id_key = 7 ORDER BY seq DESC"
         ).fetchall()
     assert "USING INDEX tidegate_events_id (id_part=?)" in plan[0][3]
+
+
+# --- Oracle ---------------------------------------------------------------------------------------------------------
+
+
+class Spoken:
+    """A connection to nowhere, which words statements for a dialect."""
+
+    def __init__(self, dialect):
+        self.dialect, self.connection, self.said = dialect, self, []
+        self.dbapi_connection = None
+
+    def execute(self, statement, values=None):
+        self.said.append(str(statement.compile(dialect=self.dialect)))
+        return self
+
+    def exec_driver_sql(self, statement, values):
+        self.said.append(statement)
+        return self
+
+    def all(self):
+        return []
+
+    def first(self):
+        return None
+
+    def __iter__(self):
+        return iter([])
+
+    rowcount = 0
+
+
+def test_oracle_has_a_word_for_everything():
+    """No server is at hand: tables and statements are worded for its dialect, and not run."""
+    spoken = Spoken(oracle.dialect())
+    for table in annals.TABLES.sorted_tables:
+        spoken.execute(CreateTable(table))
+        for index in table.indexes:
+            spoken.execute(CreateIndex(index))
+    made = " ".join(spoken.said)
+    assert "reason VARCHAR2(64 CHAR) NOT NULL" in made
+    assert "id CLOB NOT NULL" in made
+    assert "body CLOB NOT NULL" in made
+    assert " TEXT" not in made
+    assert annals.state(spoken) is None
+    assert not annals.replaced(spoken, 7, annals.State(1, 2, 3, 4, 5))
+    assert spoken.said[-1] == (
+        "UPDATE tidegate_history SET identity = :1, mark = :2, last = :3, refused = :4, elders = :5 "
+        "WHERE one = 1 AND mark = :6"
+    )
+    annals.write_events(spoken, [first(1), first(2)])
+    annals.write_ends(spoken, [end(3, 1)])
+    annals.write_refused(spoken, [refusal(1)], 1)
+    annals.write_elders(spoken, [(KEY, 1, 2, 3)], 0)
+    assert spoken.said[-1] == (
+        'INSERT INTO tidegate_elders (key1, key2, end_at, serial, start_at, "number") VALUES (:1, :2, :3, :4, :5, :6)'
+    )
+    assert annals.forget(spoken, 1) == 0
+    assert annals.ids(spoken, 1, 2) == {}
+    assert annals.firsts(spoken, 0, 10) == annals.ends(spoken, 0, 10) == annals.refused(spoken, 10) == []
+    assert annals.events(spoken, 10, 5, running=True) == []
+    assert annals.event(spoken, "a") is None
+    assert not annals.has_elder(spoken, KEY, (1, 2), (3, 4), 0)
+    for statement in (annals.NO_ELDERS, annals.HOW_MANY, annals.HOW_MANY_REFUSED):
+        spoken.execute(statement)
+    assert not any("LIMIT" in statement for statement in spoken.said)

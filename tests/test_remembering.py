@@ -1,0 +1,174 @@
+"""Between an engine and its history: nothing is told that is not durable, nothing durable is lost, what left memory is
+still known.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import tidegate as tg
+from tidegate.stage import Stage
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def publication(id: str, second: float, phase: str | None = None, **attributes) -> tg.Publication:
+    return tg.Publication(id, "z1", NOON + timedelta(seconds=second), attributes, phase=phase)
+
+
+def subscription(where: str, id: str = "s") -> tg.Subscription:
+    return tg.Subscription(id, "ann", where)
+
+
+AFTER = subscription("n = 0 AND T_AFTER(start, past(n > 0, 'PT10S'))")
+
+
+def told(engine: tg.Engine, *publications: tg.Publication) -> list[str]:
+    return [n.publications[0] for p in publications for n in engine.publish([p])]
+
+
+@pytest.fixture
+def place(tmp_path):
+    return tmp_path / "events.db"
+
+
+def test_an_engine_that_did_nothing_forgets_nothing(place):
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        assert told(engine, publication("a", 0, n=1)) == []
+    for _ in range(2):
+        with tg.History(place) as history, tg.Engine([AFTER], history=history):
+            assert len(history) == 1
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        assert told(engine, publication("b", 5, n=0)) == ["b"]
+
+
+def test_whoever_comes_after_the_last_one_left_finds_the_history(place):
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        told(engine, publication("a", 0, n=1))
+        engine.unsubscribe("s")
+        told(engine, publication("b", 1, n=1))  # nobody wants it
+        engine.subscribe(AFTER)
+        assert told(engine, publication("c", 10, n=0), publication("d", 11, n=0)) == ["c"]
+        assert [event.id for event in history.events()] == ["a"]
+
+
+def test_numbers_go_on(place):
+    for round in range(3):
+        with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+            told(engine, publication(f"a{round}", round, n=1), publication(f"w{round}", round, "START"))
+            assert history.last == 2 * round + 2
+
+
+@pytest.mark.parametrize("memory", [1, 2, 50])
+def test_what_left_memory_is_known_to_the_history(place, memory):
+    wide = subscription("T_EQUALS(when, past(n > 0))")
+    with tg.History(place, memory=memory) as history, tg.Engine([wide], history=history) as engine:
+        for second in range(100):
+            told(engine, publication(f"a{second}", second, n=1))
+        past = engine._stage._past
+        assert len(past._lists.used) == 2
+        kept = past._lists.used[0, 2] - past._lists.used[0, 3]
+        assert memory <= kept <= 2 * memory
+        for second in (0, 50, 99):
+            assert told(engine, publication(f"b{second}", 200, when=NOON + timedelta(seconds=second)))
+        assert not told(engine, publication("c", 200, when=NOON + timedelta(seconds=50.5)))
+
+
+def test_nothing_is_told_that_could_not_be_written(place, monkeypatch):
+    history = tg.History(place)
+    engine = tg.Engine([AFTER, subscription("n > 0", "plain")], history=history)
+    told(engine, publication("a", 0, n=1))
+
+    def full(*_):
+        raise tg.StoreError("room", "a full disk", "the history")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(history, "remember", full)
+        with pytest.raises(tg.StoreError, match="a full disk"):
+            engine.publish([publication("b", 1, n=1)])
+    with pytest.raises(tg.StoreError, match="an engine whose history is whole"):  # memory is ahead of the history
+        engine.publish([publication("c", 2, n=0)])
+    engine.close()
+    history.close()
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        assert told(engine, publication("c", 10.5, n=0)) == []  # a is too old, and b was never remembered
+
+
+def test_it_is_durable_before_it_is_told(place, monkeypatch):
+    """When anything is returned another process can read what was remembered."""
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        told(engine, publication("a", 0, n=1))
+        seen: list[int] = []
+        write = Stage._write
+
+        def watched(self, *args):
+            with tg.History(place) as other:
+                before = len(other)
+            write(self, *args)
+            with tg.History(place) as other:
+                seen.append(len(other) - before)
+
+        monkeypatch.setattr(Stage, "_write", watched)
+        assert told(engine, publication("b", 1, "INSTANT", n=0), publication("c", 2, n=1)) == ["b"]
+        assert seen == [0, 1]
+
+
+def test_refused_ones_are_in_the_history_and_counted_over_restarts(place):
+    for count in (1, 2):
+        with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+            assert told(engine, publication("w", count, "END", n=0)) == []
+            assert engine.refused == history.refused_counts() == {"end without start": count}
+            assert history.refused(1)[0].id == "w"
+
+
+def test_tables_and_objects_are_remembered_alike(place, tmp_path):
+    from tidegate.testing import as_table
+
+    stream = [publication("w", 0, "START", n=1, tags=["a", "b"]), publication("x", 1, "INSTANT", n=2, name="é"),
+              publication("w", 3, "END", n=3), publication("y", 4, n=4)]  # fmt: skip
+    rows = []
+    for place_, publish in ((place, list), (tmp_path / "other.db", as_table)):
+        with tg.History(place_) as history, tg.Engine([AFTER], history=history) as engine:
+            engine.publish(publish(stream))
+            rows.append(history.events())
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 3
+
+
+def test_wrong_settings(place):
+    with tg.History(place) as history:
+        with pytest.raises(tg.SettingError, match="no lateness for an engine with a history"):
+            tg.Engine(lateness=timedelta(seconds=1), history=history)
+        with pytest.raises(tg.SettingError, match="a timedelta above 0 as keep"):
+            tg.Engine(keep=timedelta(0), history=history)
+
+
+def test_a_second_engine_is_told_at_once(place):
+    with tg.History(place) as history, tg.Engine([AFTER], history=history), tg.History(place) as other:
+        with pytest.raises(tg.StoreError, match="nobody else writes"):
+            tg.Engine([AFTER], history=other)
+
+
+def test_most_forgets_exactly_and_the_database_shrinks(place):
+    with tg.History(place, most=5) as history, tg.Engine([AFTER], history=history) as engine:
+        for second in range(20):
+            told(engine, publication(f"a{second}", second / 10, n=1))
+        assert told(engine, publication("b", 2, n=0)) == ["b"]
+        assert told(engine, publication("c", 11.6, n=0)) == ["c"]  # a16 and later are as old as that at most
+        for second in range(20, 24):
+            told(engine, publication(f"w{second}", 11.6, "START"))
+        assert told(engine, publication("d", 11.7, n=0)) == ["d"]  # a19 is the last one left
+        told(engine, publication("w24", 11.7, "START"))
+        assert told(engine, publication("e", 11.7, n=0)) == []
+    with tg.History(place, most=5) as history:
+        assert sorted(event.id for event in history.events()) == ["w20", "w21", "w22", "w23", "w24"]
+
+
+def test_a_snapshot_goes_on_with_a_history(place, tmp_path):
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        told(engine, publication("a", 0, n=1))
+        engine.save(tmp_path / "snapshot")
+    with tg.History(place) as history, tg.Engine.load(tmp_path / "snapshot", history=history) as engine:
+        assert told(engine, publication("b", 5, n=0)) == ["b"]
