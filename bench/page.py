@@ -83,6 +83,18 @@ In *patterns-on-spark*, the same publications and subscriptions go from the log 
 process* is one engine with as many threads as cores. All notifications are compared by their number and a sum over
 subscription, publication and time. *combine* is the slowest shard's step, *writing what it tells* its Parquet.
 
+In *history*, an engine with 1,000 `past` subscriptions over 100 inner filters remembers events in SQLite; what
+`publish` returns is told after what it remembered is durable (write-ahead log, `synchronous = FULL`):
+
+- *one source*: subscriptions also ask for a source, so that a publication is looked at by about ten of them; *all
+  publications*: they do not, and a publication is looked at by all.
+- *select*, *past*, *making rows*, *durable write*: where the time of a call goes. *rest* is notifications, above all.
+- *numpy in memory*: the same conditions by hand, one call of numpy per condition and publication, nothing durable, for
+  some publications. Compared are the notifications of some subscriptions.
+
+In *ontology*, *plain IN* has the same sets written out. Classes, things and regions are generated. *asking while
+matching* is one SPARQL ASK per pair on the closed graph (pyoxigraph), for some pairs and scaled up.
+
 In *timeseries*, the experiments of Manassiev and Jacobsen 2004 are repeated, with FAISS beside their structures and on
 real data. The table here has whole matches only; [its own page](../bench/papers/timeseries/README.md) has the figures,
 what agrees with the paper and what does not, and what was asked for.
@@ -92,6 +104,10 @@ what agrees with the paper and what does not, and what was asked for.
   same tree in compiled code of ours and verifies what it finds.
 - *engine*: subscriptions from CQL2-JSON, publications from an Arrow table to grouped notifications.
 - The rows without times are figures and classifications, which that page has.
+
+In *temporal-kbn*, the evaluation of Stevens 2009 is repeated on three databases, with the scanning method of the thesis
+beside ours. [Its own page](../bench/papers/temporal_kbn/README.md) has the tables and figures, what was asked for, and
+what was not reached.
 """
 
 

@@ -258,3 +258,9 @@ def test_many_rows_keep_their_place(count):
     assert len(parts) == 2
     for rows, part in parts:
         assert part.column("id").to_pylist() == [f"p{row}" for row in rows.tolist()]
+
+
+def test_a_table_says_nothing_of_what_is_missing():
+    publications = [Publication("p", "z7", NOON, {"a": 1.5, "b": "x"}), Publication("q", "z7", NOON, {"c": -0.0})]
+    publications.append(Publication("r", "z7", NOON))
+    assert bodies.of_table(table(publications)) == bodies.of_publications(publications)

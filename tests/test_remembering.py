@@ -146,9 +146,13 @@ def test_wrong_settings(place):
 
 
 def test_a_second_engine_is_told_at_once(place):
-    with tg.History(place) as history, tg.Engine([AFTER], history=history), tg.History(place) as other:
-        with pytest.raises(tg.StoreError, match="nobody else writes"):
-            tg.Engine([AFTER], history=other)
+    with (
+        tg.History(place) as history,
+        tg.Engine([AFTER], history=history),
+        tg.History(place) as other,
+        pytest.raises(tg.StoreError, match="nobody else writes"),
+    ):
+        tg.Engine([AFTER], history=other)
 
 
 def test_most_forgets_exactly_and_the_database_shrinks(place):

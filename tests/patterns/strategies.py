@@ -387,3 +387,8 @@ def looking_back_scripts(draw, mixed: bool = False, ordered: bool = True, disord
 
     stream = lasting(dice, disorder=disorder, mixed=mixed) if ordered else unruly(dice, disorder=disorder)
     return looks_back(dice, stream, **options)
+
+
+@st.composite
+def past(draw) -> str:
+    return looking_back(thrown(draw(st.integers(0, 2**32))), depth=2)

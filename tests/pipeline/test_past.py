@@ -288,6 +288,24 @@ def test_an_event_runs_across_a_restart(tmp_path, trouble):
         assert twins.refused == [{"end without start": 1}]
 
 
+def test_a_process_that_still_maps_files_that_were_removed(tmp_path):
+    """As a worker does that has outlived a flow: the next flow's files have the same names, and are others."""
+    dice = thrown(3)
+    with Twins(tmp_path, most_parts=100) as twins:
+        for one in subscriptions():
+            twins.act(Action("subscribe", one))
+        for number, batch in enumerate(pieces(lasting(dice, 90, 90, disorder=0), [15, 30, 45, 60, 75])):
+            twins.act(Action("publish", batch))
+            if number == 2:  # the flow is closed; another process has the first batch of the next one
+                shutil.rmtree(twins.cache / "patterns")
+                first, combine._LIVE = combine._LIVE, {}
+            elif number == 3:
+                combine._LIVE = first
+            twins.batch()
+            twins.act(Action("unsubscribe", f"s{number}"))
+        twins.assert_same()
+
+
 def test_facts_are_part_of_the_state(tmp_path):
     """Since when events are known, and what was refused: of a state that is read, and of one that is mapped."""
     with Twins(tmp_path, most_parts=0) as twins:

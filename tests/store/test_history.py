@@ -19,6 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +29,8 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 import tidegate as tg
 from tidegate.model import moment
+from tidegate.records.record import publication
+from tidegate.records.tables import table
 from tidegate.store import History, NotificationStore, Registry, annals
 from tidegate.store import history as module
 from tidegate.store.address import address
@@ -222,6 +225,22 @@ def test_refused_are_counted_for_ever_and_the_newest_kept(history, monkeypatch):
     assert history.refused() == [refusal(11, "Second start"), *(refusal(i) for i in range(10, 6, -1))]
     assert history.refused_counts() == {"second start": 10, "Second start": 1, "end without start": 1}
     assert history.refused(0) == []
+
+
+def test_what_an_engine_refuses_is_kept_whole(tmp_path):
+    """With its source, start and end, which have no columns; from objects as from a table."""
+    ended = tg.Publication("a", "z7", moment(5), {"n": 1}, start=moment(3), end=moment(4), phase="END")
+    plain = tg.Publication("b", "z7", moment(6), {"n": 2})
+    for i, batch in enumerate(([ended, plain], table([ended, plain]))):
+        with History(tmp_path / f"{i}.db") as history:
+            engine = tg.Engine(history=history)
+            engine.subscribe(tg.Subscription("s", "ann", "t_after(time, past(n > 0))"))
+            engine.publish(batch)
+            [refused] = history.refused()
+            assert refused[:4] == ("end without start", "a", "END", 5)
+            assert publication(orjson.loads(refused.body), "") == ended
+            assert [one.id for one in history.events()] == ["b"]
+            assert "source" not in history.event("b").body
 
 
 # --- for people -----------------------------------------------------------------------------------------------------
@@ -969,9 +988,9 @@ class Spoken:
 def test_oracle_has_a_word_for_everything():
     """No server is at hand: tables and statements are worded for its dialect, and not run."""
     spoken = Spoken(oracle.dialect())
-    for table in annals.TABLES.sorted_tables:
-        spoken.execute(CreateTable(table))
-        for index in table.indexes:
+    for made in annals.TABLES.sorted_tables:
+        spoken.execute(CreateTable(made))
+        for index in made.indexes:
             spoken.execute(CreateIndex(index))
     made = " ".join(spoken.said)
     assert "reason VARCHAR2(64 CHAR) NOT NULL" in made

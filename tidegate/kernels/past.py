@@ -494,7 +494,7 @@ def step_past(
 @_jit
 def unhold(events: Any, holds: Any, marks: Any, place: Any) -> None:
     """Let go of the holds of recollections that are no more; ``place`` gives the others new numbers, −1 to none."""
-    marks[FREE] = -1
+    is_held = np.zeros(len(holds), np.bool_)
     for event in range(len(events)):
         before, hold = -1, events[event, HEAD]
         while hold >= 0:
@@ -502,9 +502,14 @@ def unhold(events: Any, holds: Any, marks: Any, place: Any) -> None:
             of = place[holds[hold, HOLD_OF]]
             if of >= 0:
                 holds[hold, HOLD_OF] = of
-                before = hold
+                before, is_held[hold] = hold, True
             elif before < 0:
                 events[event, HEAD] = after
             else:
                 holds[before, HOLD_NEXT] = after
             hold = after
+    marks[FREE] = -1
+    for hold in range(len(holds)):
+        if not is_held[hold]:
+            holds[hold, HOLD_NEXT] = marks[FREE]
+            marks[FREE] = hold

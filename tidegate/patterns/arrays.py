@@ -10,6 +10,7 @@ import mmap
 import os
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import orjson
@@ -80,6 +81,7 @@ class Arrays:
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
+        self._files = uuid4().hex
         self._arrays: dict[str, Growing] = {}
         self.facts: dict[str, Any] = {}
         if directory is not None:
@@ -120,7 +122,7 @@ class Arrays:
         assert self._directory is not None
         shapes = {name: [a.data.dtype.str, a.data.shape, a.length] for name, a in self._arrays.items()}
         aside = self._directory / f"{_FACTS}.new"
-        aside.write_bytes(orjson.dumps({"token": token, "arrays": shapes, "facts": self.facts}))
+        aside.write_bytes(orjson.dumps({"token": token, "files": self._files, "arrays": shapes, "facts": self.facts}))
         aside.replace(self._directory / _FACTS)
 
     def retract(self) -> None:
@@ -148,6 +150,9 @@ class Arrays:
         told = self._told()
         if told is None or told["token"] != token:
             return False
+        if told.get("files") != self._files:  # others, of the same names: these may be mapped, but no longer be there
+            self._arrays.clear()
+            self._files = told.get("files", self._files)
         self.facts = told["facts"]
         for name, (dtype, shape, length) in told["arrays"].items():
             mine = self._arrays.get(name)

@@ -141,6 +141,8 @@ class Past(Family):
         """Of the last batch."""
         self.given: NDArray[np.int64] | None = None
         """Numbers that the publications of the next batch have already; nobody is told of them."""
+        self._lasting = 0
+        """Events that there were when it was last looked for forgotten ones."""
         self.in_memory = NEVER
         """Ended events of one recollection that are in memory, at least; of more the oldest leave."""
         self.leaving: list[Leaving] = []
@@ -317,12 +319,12 @@ class Past(Family):
         live = int((lists[:, COUNT] - lists[:, LOW]).sum()) - int(marks[WASTE])
         if self._pool.length > 4 * live + _FEW:
             self._pack()
-        events = self._events.used
-        over = (events[:, IS_OVER] == 1) & (events[:, LAST_OF] <= marks[GONE])
-        if 2 * np.count_nonzero(over) > len(events) and len(events) > _FEW:
+        if self._events.length > 2 * self._lasting + _FEW:
+            events = self._events.used
+            over = (events[:, IS_OVER] == 1) & (events[:, LAST_OF] <= marks[GONE])
             self._events.replace(events[~over])
             self._ids.replace(self._ids.used[~over])
-            marks[USED] = self._events.length
+            self._lasting = marks[USED] = self._events.length
             self._table.replace(np.full(self._table.length, -1))
             place_all(self._table.used, np.zeros(self._events.length, np.int64), self._ids.used)
         forgotten = int(marks[GONE] - marks[KNOWN])

@@ -54,6 +54,10 @@ class _Stopped(Exception):
     """Raised in place of a batch that would begin while we stop; the next run begins with it."""
 
 
+#: Seconds of ten thousand years.
+_LONGEST = 315_576_000_000
+
+
 class Flow:
     """A running subscription service: publications of a source to the sinks of whoever subscribed."""
 
@@ -77,6 +81,8 @@ class Flow:
             got = "one without" if not source.ticks else "a run without patterns"
             raise SettingError("a source that can tell the time of day (the log) for a clock", got)
         self._clock, self._combinations = clock, combinations
+        if keep is not None and not 0 < keep <= _LONGEST:
+            raise SettingError(f"seconds above 0 and at most {_LONGEST} as keep", f"{keep}")
         self._keep = KEEP if keep is None else int(keep * 1e6)
         if not patterns:
             version = registry.version

@@ -130,8 +130,8 @@ def _point(point: tuple[float, float]) -> Record:
     return {"lon": point[0], "lat": point[1]}
 
 
-def _text(value: Any) -> str:
-    return orjson.dumps(value).decode()
+def _text(record: Record) -> str:
+    return orjson.dumps(record).decode()
 
 
 _TEXTS_AND_TRUTHS = frozenset({bool, str})
@@ -151,18 +151,23 @@ def of_table(given: pa.Table | Mapping[str, pa.Array], *, whole: bool = False) -
     attributes = {name: _values(column) for name, column in columns.items() if name not in RESERVED}
     members = [_members(name, values) for name, values in fields.items()]
     if attributes:
-        inner = map("".join, zip(*(_members(name, values) for name, values in attributes.items()), strict=True))
-        members.append([some and f',"attributes":{{{some[1:]}}}' for some in inner])
-    return [f"{{{''.join(row)[1:]}}}" for row in zip(*members, strict=True)] if members else ["{}"] * length
+        inner = map(b"".join, zip(*(_members(name, values) for name, values in attributes.items()), strict=True))
+        members.append([some and b',"attributes":{%b}' % some[1:] for some in inner])
+    if not members:
+        return ["{}"] * length
+    return [f"{{{row[1:].decode()}}}" for row in map(b"".join, zip(*members, strict=True))]
 
 
-def _members(name: str, values: list[Any]) -> list[str]:
+def _members(name: str, values: list[Any]) -> list[bytes]:
     """A column as members of objects of JSON, each with a comma before it; nothing where there is no value."""
-    before = f",{_text(name)}:"
-    if set(map(type, values)) <= _NUMBERS:  # no commas within, so that all are written at once
-        texts = _text(values)[1:-1].split(",") if values else []
-        return ["" if text == "null" else before + text for text in texts]
-    return ["" if value is None else before + _text(value) for value in values]
+    before = b",%b:" % orjson.dumps(name)
+    kinds = set(map(type, values))
+    if kinds == {bool} and len(set(values)) == 1:
+        return [before + orjson.dumps(values[0])] * len(values)
+    texts: Iterable[bytes] = map(orjson.dumps, values)
+    if values and kinds <= _NUMBERS:  # no commas within, so that all are written at once
+        texts = orjson.dumps(values)[1:-1].split(b",")
+    return [b"" if text == b"null" else before + text for text in texts]
 
 
 def _bounds(columns: Mapping[str, pa.ChunkedArray | pa.Array], length: int) -> dict[str, list[Any]]:
@@ -219,7 +224,8 @@ def _stamps(column: pa.ChunkedArray | pa.Array) -> list[str | None]:
         if column.type.unit == "ns":  # floored, also before 1970
             column = pc.floor_temporal(column.cast(pa.timestamp("ns", "UTC")), unit="microsecond")
         column = column.cast(INSTANT)
-    return listed(pc.binary_replace_slice(column.cast(pa.string()), 10, 11, "T"))
+    texts = column.cast(pa.timestamp("us")).cast(pa.string())  # a zone would take most of the time
+    return listed(pc.binary_join_element_wise(pc.binary_replace_slice(texts, 10, 11, "T"), "Z", ""))
 
 
 # --- from texts -----------------------------------------------------------------------------------------------------
