@@ -175,13 +175,12 @@ def _holds(
     op = atom[OP]
     if op >= VALUES:
         for kind in range(3):
-            if atom[LEFT + kind] < 0:
+            at = atom[VALUE_LIST + kind]
+            if at < 0:  # a value of a type that the other cannot have is missing
                 continue
-            x, at = row[atom[LEFT + kind]], atom[VALUE_LIST + kind]
+            x = row[atom[LEFT + kind]]
             if isnan(x):
                 continue
-            if at < 0:  # what it is compared with is never of that kind
-                return 0
             y = row[atom[LEFT + 3]] if kind == 2 else nan
             count = _values(op - VALUES, x, y, rectangles)
             return int(_any(lists, at, atom[LIMIT], gone, rectangles, count, since, pool, b5, b10, b15))
