@@ -170,6 +170,37 @@ def test_most_forgets_exactly_and_the_database_shrinks(place):
         assert sorted(event.id for event in history.events()) == ["w20", "w21", "w22", "w23", "w24"]
 
 
+def test_other_patterns_do_not_disturb_the_recalling(place):
+    best = subscription("topk(1, 'PT1H', n)", "best")  # wants publications that no past does
+    with tg.History(place) as history, tg.Engine([AFTER, best], history=history) as engine:
+        for second in range(10):
+            told(engine, publication(f"a{second}", second, n=second % 3))
+    with tg.History(place) as history, tg.Engine([AFTER, best], history=history) as engine:
+        # both are the best when they come; only b is near enough to a8
+        assert told(engine, publication("b", 10, n=0), publication("c", 19, n=0)) == ["b", "b", "c"]
+
+
+def test_a_history_is_read_when_the_engine_is_made(place):
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        told(engine, publication("a", 0, n=1))
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        assert engine._stage._past.knows_any
+
+
+def test_an_engine_whose_history_cannot_be_read_stops(place, monkeypatch):
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        told(engine, publication("a", 0, n=1))
+        engine.subscribe(subscription("T_BEFORE(start, past(n > 5))", "other"))
+
+        def lost(*_):
+            raise tg.StoreError("a database", "a lost connection", "the history")
+
+        monkeypatch.setattr(history, "replay", lost)
+        for match in ("a lost connection", "an engine whose history is whole"):
+            with pytest.raises(tg.StoreError, match=match):
+                told(engine, publication("b", 1, n=0))
+
+
 def test_a_snapshot_goes_on_with_a_history(place, tmp_path):
     with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
         told(engine, publication("a", 0, n=1))

@@ -94,6 +94,8 @@ class Engine:
             for subscription in subscriptions:
                 self.subscribe(subscription)
             _ = self._index.segments  # build now, not at the first publication
+            if history is not None:
+                self._stage.settle()
 
     # --- subscriptions ----------------------------------------------------------------------------------------------
 

@@ -140,10 +140,21 @@ class Stage:
         shard.arrays.facts["refused"] = self._history.refused_counts()
         return shard
 
+    def settle(self) -> None:
+        """Let in those who came, and recall what they ask about, now rather than with the next publication."""
+        if self._new:
+            self._admit()
+
     def _recall(self, history: Histories) -> None:
         """If somebody asks what nobody did before, find it in the history: all is remembered anew."""
-        if self._past.extent == self._extent or not history.last:
-            return
+        try:
+            if self._past.extent != self._extent and history.last:
+                self._remember_anew(history)
+        except StoreError as error:
+            self._stopped = error
+            raise
+
+    def _remember_anew(self, history: Histories) -> None:
         shard = self._empty()
         mine = [number for number in self.patterns.numbers if self._home(number) == self._spread]
         shard.admit(self.patterns.standing(lambda _: self._calls + 1, mine))
@@ -157,8 +168,8 @@ class Stage:
             here = []
             for batch, seqs in batches:
                 found = passed(batch, self.patterns.index.match(batch), columns)
-                part = arrivals(found, columns, shard, numbers, LONG_AGO, 0)
-                here.append(replace(part, turn=seqs[found.rows]))
+                part = arrivals(found, columns, shard, numbers, LONG_AGO, seqs[found.rows])
+                here.append(replace(part, turn=part.version, version=np.zeros(len(part), np.int64)))
             past.given = np.sort(np.concatenate([part.turn for part in here]))
             if not past.knows_any and len(past.given):
                 past.continue_from(int(past.given[0]) - 1)
