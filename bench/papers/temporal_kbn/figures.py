@@ -66,7 +66,7 @@ def _panels(rows: list[Row], test: str, sharey: bool) -> tuple[Figure, list[tupl
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
 
 def _figure61(rows: list[Row]) -> Figure:
