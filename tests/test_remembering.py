@@ -68,8 +68,8 @@ def test_what_left_memory_is_known_to_the_history(place, memory):
         for second in range(100):
             told(engine, publication(f"a{second}", second, n=1))
         past = engine._stage._past
-        assert len(past._lists.used) == 2
-        kept = past._lists.used[0, 2] - past._lists.used[0, 3]
+        assert len(past.asked.lists.used) == 2
+        kept = past.asked.lists.used[0, 2] - past.asked.lists.used[0, 3]
         assert memory <= kept <= 2 * memory
         for second in (0, 50, 99):
             assert told(engine, publication(f"b{second}", 200, when=NOON + timedelta(seconds=second)))

@@ -94,7 +94,7 @@ class Twins:
         before = self.lane.states
         self.lane.batch()
         for live in combine._LIVE.values():
-            lists = live.families["past"]._lists.used
+            lists = live.families["past"].asked.lists.used
             assert (lists[:, COUNT] <= lists[:, ROOM]).all()
         if trouble == "another process":
             combine._LIVE.clear()
@@ -231,7 +231,7 @@ def test_its_own_value_is_hidden_after_room_was_made(tmp_path, monkeypatch):
         twins.assert_same()
         found = {row["publication_ids"][0] for row in rows(twins.expected)}
         assert found == {f"{what}{i}" for i in range(0, 40, 7) for what in "je"}, "j is as e began, and e ends as j was"
-        assert combine._LIVE["lane", 0].families["past"]._lists.used[:, LIST_ORDINAL].max() > 400  # laid anew
+        assert combine._LIVE["lane", 0].families["past"].asked.lists.used[:, LIST_ORDINAL].max() > 400  # laid anew
 
 
 # --- refused --------------------------------------------------------------------------------------------------------
