@@ -4,6 +4,7 @@ still known.
 
 from __future__ import annotations
 
+import sqlite3
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -207,3 +208,69 @@ def test_a_snapshot_goes_on_with_a_history(place, tmp_path):
         engine.save(tmp_path / "snapshot")
     with tg.History(place) as history, tg.Engine.load(tmp_path / "snapshot", history=history) as engine:
         assert told(engine, publication("b", 5, n=0)) == ["b"]
+
+
+def test_a_history_serves_one_engine_and_none_after_it_was_closed(place):
+    history = tg.History(place)
+    engine = tg.Engine([AFTER], history=history)
+    with pytest.raises(tg.StoreError, match="one that an engine has open"):
+        tg.Engine([AFTER], history=history)
+    told(engine, publication("w", 0, "START", n=1))
+    history.close()
+    with tg.History(place) as other, tg.Engine([AFTER], history=other) as another:
+        told(another, publication("x", 1, n=1))
+    with pytest.raises(tg.StoreError, match="a history that is open; got one that was closed"):
+        told(engine, publication("w", 2, "END"))
+    engine.close()
+    with tg.Engine([AFTER], history=history) as again:
+        assert told(again, publication("b", 5, n=0)) == ["b"]
+        assert [event.id for event in history.events(running=True)] == ["w"]
+    with tg.Engine([AFTER], history=history):  # one after the other may have it
+        pass
+    history.close()
+
+
+def test_whatever_comes_between_memory_and_history_stops_the_engine(place, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        with monkeypatch.context() as patch:
+            patch.setattr(history, "remember", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                told(engine, publication("a", 0, n=1))
+        with pytest.raises(tg.StoreError, match="KeyboardInterrupt"):
+            told(engine, publication("b", 1, n=0))
+
+
+def test_a_snapshot_leaves_what_is_remembered_to_the_history(place, tmp_path):
+    with tg.History(place, memory=1) as history, tg.Engine([AFTER], history=history) as engine:
+        for second in range(9):
+            told(engine, publication(f"a{second}", second, n=1))
+        engine.save(tmp_path / "snapshot")
+    with tg.Engine.load(tmp_path / "snapshot") as engine:  # without the history it begins anew
+        assert told(engine, publication("b", 9, n=0)) == []
+        assert told(engine, publication("c", 10, n=1), publication("d", 11, n=0)) == ["d"]
+
+
+@pytest.mark.parametrize("history", ["events.db", 5, tg.History])
+def test_what_is_no_history(history):
+    with pytest.raises(tg.SettingError, match=r"expected a tg\.History; got"):
+        tg.Engine(history=history)
+
+
+def test_forever(place):
+    history = tg.History(place, most=2**70, memory=2**70)
+    with history, tg.Engine([AFTER], history=history, keep=timedelta.max) as engine:
+        assert told(engine, publication("a", 0, n=1), publication("b", 1, n=0)) == ["b"]
+
+
+@pytest.mark.parametrize("damage", ["body = '[1'", "body = '{\"attributes\": 5}'", "phase = 'SOON'"])
+def test_a_damaged_history_is_said_to_be(place, damage):
+    with tg.History(place) as history, tg.Engine([AFTER], history=history) as engine:
+        told(engine, publication("a", 0, n=1))
+    with sqlite3.connect(place) as connection:
+        connection.execute(f"UPDATE tidegate_events SET {damage}")
+    connection.close()
+    with tg.History(place) as history, pytest.raises(tg.StoreError, match="a history that is whole"):
+        tg.Engine([AFTER], history=history)

@@ -42,6 +42,7 @@ from tidegate.language.limits import NO_LIMITS
 from tidegate.model import FLAT, Notification, Publication, Subscription, micros, moment
 from tidegate.ontologies import current as ontologies
 from tidegate.patterns import Pattern, Raised, compile_where
+from tidegate.patterns._pattern import NEVER
 from tidegate.predicates import Filter
 from tidegate.predicates.ontology import asking, expanded, is_loaded
 from tidegate.predicates.shape import written_out
@@ -76,8 +77,7 @@ class Engine:
     ) -> None:
         self._limits = limits
         self._index, self._catalogue = Index(), Catalogue()
-        if history is not None and keep is None:
-            keep = history.keep
+        keep = kept_by(history, keep)
         self._stage = Stage(checked_lateness(lateness), limits.combinations, keep=checked_keep(keep, limits))
         if history is not None:
             if lateness:
@@ -355,9 +355,7 @@ class Engine:
         """
         engine = cls(limits=limits, keep=keep)
         engine._index, engine._catalogue = load(*directories)
-        if history is not None and keep is None:
-            keep = history.keep
-        kept = checked_keep(keep, limits)
+        kept = checked_keep(kept_by(history, keep), limits)
         engine._stage = Stage.load([Path(directory) for directory in directories], limits.combinations, kept)
         if history is not None:
             if engine._stage.lateness:
@@ -425,7 +423,16 @@ def checked_keep(keep: timedelta | None, limits: Limits) -> int:
         return limits.window * 1_000_000
     if not isinstance(keep, timedelta) or keep <= timedelta(0):
         raise SettingError("a timedelta above 0 as keep", shown(keep))
-    return keep // timedelta(microseconds=1)
+    return min(keep // timedelta(microseconds=1), NEVER)
+
+
+def kept_by(history: Histories | None, keep: timedelta | None) -> timedelta | None:
+    """How long events are kept: as was said, or as the history says."""
+    if history is None:
+        return keep
+    if isinstance(history, type) or not hasattr(history, "replay"):
+        raise SettingError("a tg.History", shown(history))
+    return history.keep if keep is None else keep
 
 
 def activity(subscription: Subscription) -> list[Node]:

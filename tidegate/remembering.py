@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from math import ceil, floor
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.errors import StoreError
+from tidegate.errors import StoreError, TidegateError
 from tidegate.index.batch import ArrowBatch, Batch, ObjectBatch
 from tidegate.index.patterns import Passed
 from tidegate.kernels.past import REFUSALS
@@ -69,7 +70,9 @@ class Histories(Protocol):
     def memory(self) -> int | None: ...
     @property
     def last(self) -> int: ...
-    def claim(self) -> None: ...
+    def serves(self, user: object) -> bool: ...
+    def release(self, user: object) -> None: ...
+    def claim(self, user: object = None) -> None: ...
     def remember(self, first: Sequence[First], ended: Sequence[Ended], refused: Sequence[Refused]) -> None: ...
     def replay(self) -> Iterator[list[Any]]: ...
     def forget(self, upto: int) -> int: ...
@@ -143,12 +146,12 @@ def retired(history: Histories, leaving: Sequence[Leaving]) -> None:
 
 def knows(history: Histories, asked: Elder) -> bool:
     """Whether one of those that left is what is asked for."""
-    start, end = ((int(max(low, -_FAR)), int(min(high, _FAR))) for low, high in (asked.start, asked.end))
+    start, end = ((ceil(max(low, -_FAR)), floor(min(high, _FAR - 1))) for low, high in (asked.start, asked.end))
     return history.has_elder(asked.key, start, end, asked.after)
 
 
 #: Beyond any moment.
-_FAR = 2**62
+_FAR = 2**63
 
 
 def _places(hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -166,11 +169,15 @@ def replayed(history: Histories) -> Iterator[list[tuple[Batch, NDArray[np.int64]
     Those that are yielded together belong together: they are apart only because no table holds them all.
     """
     for heard in history.replay():
-        numbers = np.array([one.seq for one in heard], np.int64)
-        yield [
-            (ObjectBatch(given) if isinstance(given, list) else ArrowBatch.trusted(given), numbers[rows])
-            for rows, given in tables(heard)
-        ]
+        try:
+            numbers = np.array([one.seq for one in heard], np.int64)
+            batches: list[tuple[Batch, NDArray[np.int64]]] = [
+                (ObjectBatch(given) if isinstance(given, list) else ArrowBatch(given, distinct=False), numbers[rows])
+                for rows, given in tables(heard)
+            ]
+        except (TidegateError, ArithmeticError, KeyError, TypeError, ValueError) as error:  # Arrow's are ValueErrors
+            raise StoreError("a history that is whole", f"{type(error).__name__}: {error}", "the history") from None
+        yield batches
 
 
 def check_replayed(fates: Fates) -> None:

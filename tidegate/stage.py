@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -119,7 +120,7 @@ class Stage:
 
     def attach(self, history: Histories) -> None:
         """Remember events in a history, and what it remembers already."""
-        history.claim()
+        history.claim(self)
         self._history = history
         self._shards[self._spread] = self._empty()
         for number in self.patterns.numbers:
@@ -130,12 +131,12 @@ class Stage:
         """A shard for the past that knows nothing yet."""
         shard = Combine(0, None, self._combinations, self._keep)
         assert self._history is not None
-        shard.most = self._history.most or NEVER
+        shard.most = min(self._history.most or NEVER, NEVER)
         shard.arrays.facts["remembers"] = True
         past = shard.families[Past.name]
         assert isinstance(past, Past)
         past.continue_from(self._history.last)
-        past.in_memory = self._history.memory or NEVER
+        past.in_memory = min(self._history.memory or NEVER, NEVER)
         past.elder = partial(knows, self._history)
         shard.arrays.facts["refused"] = self._history.refused_counts()
         return shard
@@ -147,11 +148,19 @@ class Stage:
 
     def _recall(self, history: Histories) -> None:
         """If somebody asks what nobody did before, find it in the history: all is remembered anew."""
-        try:
+        with self._whole_or_stopped():
             if self._past.extent != self._extent and history.last:
                 self._remember_anew(history)
-        except StoreError as error:
-            self._stopped = error
+
+    @contextmanager
+    def _whole_or_stopped(self) -> Iterator[None]:
+        """Go no further, if there is a history, once memory may be ahead of it or behind."""
+        try:
+            yield
+        except BaseException as error:
+            if self._history is not None and self._stopped is None:
+                got = error if isinstance(error, StoreError) else StoreError("a whole history", type(error).__name__)
+                self._stopped = got
             raise
 
     def _remember_anew(self, history: Histories) -> None:
@@ -193,16 +202,14 @@ class Stage:
         if history is None or fates is None:
             return
         self._past.fates = None
-        try:
-            written(history, batch, found, fates)
-            self._retire(history)
-            forgotten = self._past.forgotten
-            if forgotten - self._forgotten > _WORTH_FORGETTING:
-                history.forget(forgotten)
-                self._forgotten = forgotten
-        except StoreError as error:
-            self._stopped = error
-            raise
+        if not history.serves(self):
+            raise StoreError("a history that is open", "one that was closed, or is another engine's", "the history")
+        written(history, batch, found, fates)
+        self._retire(history)
+        forgotten = self._past.forgotten
+        if forgotten - self._forgotten > _WORTH_FORGETTING:
+            history.forget(forgotten)
+            self._forgotten = forgotten
 
     def _know(self, shard: int, filters: Iterable[int]) -> None:
         numbers = self._numbers_of(shard)
@@ -260,8 +267,9 @@ class Stage:
         before, first = self._appeared(batch.times())
         clock = first if before is None else before
         assert clock is not None
-        raised = self._each(found, clock, first, ids)
-        self._write(batch, found)
+        with self._whole_or_stopped():
+            raised = self._each(found, clock, first, ids)
+            self._write(batch, found)
         return raised
 
     def advance(self, now: int) -> list[Raised]:
@@ -307,6 +315,8 @@ class Stage:
         self._admit()
         self.patterns.save(directory / "patterns", place)
         for at, shard in enumerate(self._shards):
+            if at == self._spread and self._history is not None:  # which remembers for whoever loads this
+                shard = Combine(0, None, self._combinations, self._keep)
             state = shard.snapshot()
             for name in state:
                 if name.endswith("-owner"):
@@ -348,8 +358,11 @@ class Stage:
 
     def close(self) -> None:
         """End the threads."""
-        if self._history is not None and self._stopped is None and self._past.forgotten > self._forgotten:
-            self._history.forget(self._past.forgotten)
+        history = self._history
+        if history is not None and history.serves(self):
+            if self._stopped is None and self._past.forgotten > self._forgotten:
+                history.forget(self._past.forgotten)
+            history.release(self)
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None

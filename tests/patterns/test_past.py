@@ -556,3 +556,26 @@ def test_crowds_of_events_equal_oracle():
         stream.append(event(f"e{i}", start, start + generator.choice([0, 1, 10, 300, 900]), time=i, **values))
     script = [Action("subscribe", s) for s in wanted] + [Action("publish", b) for b in pieces(stream, [500, 900])]
     follows(script)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "x + past(x, y = 1) > 3",
+        "abs(past(x, y = 1)) > 2",
+        "(x = past(x, y = 1)) = TRUE",
+        "T_AFTER(time, past(y)) = TRUE",
+    ],
+)
+def test_past_inside_a_value_is_refused(where):
+    with pytest.raises(tg.TypeMismatch, match="expected past alone on one side of a comparison"):
+        tg.Engine([tg.Subscription("s", "ann", where)])
+
+
+@pytest.mark.parametrize(("relation", "count"), [("AFTER", 0), ("BEFORE", 0), ("DURING", 1), ("EQUALS", 1)])
+def test_what_is_strict_stays_so_far_from_now(relation, count):
+    """In the year 2260 a double has no place for single microseconds."""
+    engine = tg.Engine([tg.Subscription("s", "ann", f"T_{relation}(time, past(TRUE))")])
+    time = datetime(2260, 1, 1, tzinfo=UTC)
+    engine.publish([tg.Publication("a", "z", time)])
+    assert len(engine.publish([tg.Publication("b", "z", time)])) == count

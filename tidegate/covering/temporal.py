@@ -166,4 +166,5 @@ def _boxes(atom: Atom, lasting: Sequence[float]) -> NDArray[np.float64]:
     found, count = np.empty((len(lasting), 2, 4)), 0
     for length, out in zip(lasting, found, strict=True):
         count = rectangles_of(op, 0.0, length, atom.limit, atom.tolerance, out)
+    found[..., ::2], found[..., 1::2] = np.ceil(found[..., ::2]), np.floor(found[..., 1::2])  # whole microseconds
     return found[:, :count].swapaxes(0, 1)

@@ -77,26 +77,26 @@ _STARTS, _INSTANT, _ENDS = 1, 2, 3
 def rectangles_of(op: int, s: float, e: float, limit: int, tolerance: int, out: Any) -> int:
     """The events Y that [s, e] has a relation to, as rectangles of start and end; how many there are.
 
-    Times are whole microseconds, so that "before" is "one less at most".
+    Bounds are included, so that "before" is "up to the next smaller number".
     """
     t = float(tolerance)
     out[:, 0], out[:, 1], out[:, 2], out[:, 3] = -inf, inf, -inf, inf
     if op == 0 or op == POINTS:  # after
-        out[0, 3] = s + t - 1
+        out[0, 3] = np.nextafter(s + t, -inf)
     elif op == 1 or op == POINTS + 1:  # before
-        out[0, 0] = e - t + 1
+        out[0, 0] = np.nextafter(e - t, inf)
     elif op == 2:  # contains
-        out[0, 0], out[0, 3] = s - t + 1, e + t - 1
+        out[0, 0], out[0, 3] = np.nextafter(s - t, inf), np.nextafter(e + t, -inf)
     elif op == 3 or op == POINTS + 3:  # disjoint: after or before
-        out[0, 3], out[1, 0] = s + t - 1, e - t + 1
+        out[0, 3], out[1, 0] = np.nextafter(s + t, -inf), np.nextafter(e - t, inf)
     elif op == 4:  # during
-        out[0, 1], out[0, 2] = s + t - 1, e - t + 1
+        out[0, 1], out[0, 2] = np.nextafter(s + t, -inf), np.nextafter(e - t, inf)
     elif op == 5 or op == POINTS + 5:  # equals
         out[0, 0], out[0, 1], out[0, 2], out[0, 3] = s - t, s + t, e - t, e + t
     elif op == 6:  # finished by
-        out[0, 0], out[0, 2], out[0, 3] = s - t + 1, e - t, e + t
+        out[0, 0], out[0, 2], out[0, 3] = np.nextafter(s - t, inf), e - t, e + t
     elif op == 7:  # finishes
-        out[0, 1], out[0, 2], out[0, 3] = s + t - 1, e - t, e + t
+        out[0, 1], out[0, 2], out[0, 3] = np.nextafter(s + t, -inf), e - t, e + t
     elif op == 8 or op == POINTS + 4 or op == POINTS + 8:  # intersects; a point during, bounds included
         out[0, 1], out[0, 2] = e + t, s - t
     elif op == 9:  # meets
@@ -104,13 +104,13 @@ def rectangles_of(op: int, s: float, e: float, limit: int, tolerance: int, out: 
     elif op == 10:  # met by
         out[0, 2], out[0, 3] = s - t, s + t
     elif op == 11:  # overlapped by
-        out[0, 1], out[0, 2], out[0, 3] = s + t - 1, s - t + 1, e + t - 1
+        out[0, 1], out[0, 2], out[0, 3] = np.nextafter(s + t, -inf), np.nextafter(s - t, inf), np.nextafter(e + t, -inf)
     elif op == 12:  # overlaps
-        out[0, 0], out[0, 1], out[0, 2] = s - t + 1, e + t - 1, e - t + 1
+        out[0, 0], out[0, 1], out[0, 2] = np.nextafter(s - t, inf), np.nextafter(e + t, -inf), np.nextafter(e - t, inf)
     elif op == 13:  # started by
-        out[0, 0], out[0, 1], out[0, 3] = s - t, s + t, e + t - 1
+        out[0, 0], out[0, 1], out[0, 3] = s - t, s + t, np.nextafter(e + t, -inf)
     else:  # starts
-        out[0, 0], out[0, 1], out[0, 2] = s - t, s + t, e - t + 1
+        out[0, 0], out[0, 1], out[0, 2] = s - t, s + t, np.nextafter(e - t, inf)
     count = 2 if op == 3 or op == POINTS + 3 else 1
     if limit >= 0:
         for k in range(count):

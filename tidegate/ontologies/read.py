@@ -42,7 +42,11 @@ class Reading:
     @property
     def counts(self) -> dict[str, int]:
         """The whole numbers among the literals."""
-        return {term: int(found.value) for found, term in self.literals.items() if found.value.isdecimal()}
+        return {
+            term: int(found.value)
+            for found, term in self.literals.items()
+            if found.value.isdecimal() and len(found.value) < 20
+        }
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -62,7 +66,7 @@ def _bare(iri: str) -> str:
 
 def read(sources: Sequence[str | os.PathLike[str]], format: str | None = None) -> Reading:
     """The triples of files, each in the format of its ending unless one is given for all."""
-    if format is not None and format not in FORMATS:
+    if format is not None and (not isinstance(format, str) or format not in FORMATS):
         raise SettingError(f"one of {', '.join(FORMATS)} as format", shown(format))
     if not sources:
         raise SettingError("the path of an ontology at least", "none")

@@ -261,7 +261,8 @@ class _Compiler:
         op = call.op
         if is_past(left):
             left, past, op = past, left, _MIRRORED[op]
-        assert isinstance(past, Call)
+        if not isinstance(past, Call) or not is_past(past):
+            raise Mismatch("past alone on one side of a comparison", to_text(call), call)
         if is_past(left) or not any(isinstance(part, Attribute) for part in walk(left)):
             raise Mismatch("a value of the publication to compare with past", to_text(left), left)
         for part in walk(left):

@@ -69,6 +69,7 @@ class History:
         self._writing = threading.RLock()
         #: None as long as we have not claimed it.
         self._state: State | None = None
+        self._user: object = None
         self._sure_until = 0.0
         #: Marks of our own changes of which we do not know whether they were committed.
         self._doubtful: set[int] = set()
@@ -96,9 +97,25 @@ class History:
 
     # --- what the engine writes -------------------------------------------------------------------------------------
 
-    def claim(self) -> None:
-        """Be the one that writes, until ``close``; an error if another is. Whoever writes or replays claims first."""
+    def serves(self, user: object) -> bool:
+        """Whether it is open for that engine, and has been since it claimed it."""
+        return self._state is not None and self._user is user
+
+    def release(self, user: object) -> None:
+        """Be free for another engine of this process."""
+        if self._user is user:
+            self._user = None
+
+    def claim(self, user: object = None) -> None:
+        """Be the one that writes, until ``close``; an error if another is. Whoever writes or replays claims first.
+
+        ``user`` is the engine that it is for: one at a time, also in one process.
+        """
         with self._writing:
+            if user is not None:
+                if self._user not in (None, user):
+                    raise StoreError("a history that nobody else writes to", "one that an engine has open", self.url)
+                self._user = user
             if self._state is None:
                 state = self._steady(self._read_state)
                 self._steady_call(lambda: self._lease.take(state.identity))
@@ -318,7 +335,7 @@ class History:
     def close(self) -> None:
         """Let others write, and close the connections; they are opened again if the history is used again."""
         with self._writing:
-            self._state = None
+            self._state = self._user = None
             self._doubtful.clear()
             self._lease.release()
             self._database.close()
