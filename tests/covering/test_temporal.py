@@ -343,7 +343,7 @@ def test_a_pattern_covers_itself_and_what_it_is_part_of(seed):
 
 
 @pytest.mark.slow
-@settings(max_examples=3_000, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(st.integers(0, 2**40))
 def test_sound_at_length(seed):
     dice = thrown(seed)
