@@ -32,7 +32,7 @@ def small(spark):
 def test_batches_may_end_anywhere(small, family, data):
     wheres = data.draw(st.lists(getattr(patterned, family)(), min_size=8, max_size=12))
     found = [tg.Subscription(f"s{i}", "ann", where) for i, where in enumerate(wheres)]
-    laws.patterns_agree_on_spark(small, found, data.draw(patterned.streams(60, 80)))
+    laws.patterns_agree_on_spark(small, found, data.draw(patterned.streams(30, 40)))
 
 
 def test_many_publications_of_one_moment(small):
