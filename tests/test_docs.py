@@ -17,13 +17,11 @@ from typer.testing import CliRunner
 import tidegate as tg
 from bench.page import PAGE, page
 from tests.parts.spark import spark
-from tests.strategies import NAMESPACE, ONTOLOGY
+from tests.strategies import ONTOLOGY
 from tidegate.cli.app import app
 from tidegate.cli.publications import publication, table
 from tidegate.errors import CATALOGUE
 from tidegate.model import RESERVED
-from tidegate.ontologies import current
-from tidegate.ontologies.ontology import Ontology
 from tidegate.patterns import FAMILIES
 from tidegate.pipeline.config import SECTIONS, SINKS, SOURCES, load
 from tidegate.pipeline.failure import failure
@@ -56,7 +54,6 @@ def commands(group: typer.Typer, before: str = "") -> Iterator[str]:
 
 
 COMMANDS = sorted(commands(app))
-SHOWN = Ontology([ONTOLOGY], {"vin": NAMESPACE}, None)
 
 
 def blocks(text: str, kind: str) -> list[str]:
@@ -69,12 +66,6 @@ def subscribed(where: str) -> tg.Engine:
 
 def failed(text: str) -> None:
     raise failure(RuntimeError(text))
-
-
-@pytest.fixture(autouse=True)
-def _ontology_of_the_examples():
-    with current.use(SHOWN):
-        yield
 
 
 # --- executed -------------------------------------------------------------------------------------------------------
