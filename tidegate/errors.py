@@ -9,6 +9,7 @@ from __future__ import annotations
 __all__ = [
     "CATALOGUE",
     "LimitError",
+    "MessageError",
     "OntologyError",
     "ParseError",
     "PipelineError",
@@ -133,6 +134,12 @@ class OntologyError(TidegateError, ValueError):
     code = "ontology"
 
 
+class MessageError(TidegateError, ValueError):
+    """A message between nodes of an overlay cannot be taken: no such JSON, kind or version, a field that is wrong."""
+
+    code = "message"
+
+
 CATALOGUE: dict[str, type[TidegateError]] = {
     error.code: error
     for error in (
@@ -148,5 +155,6 @@ CATALOGUE: dict[str, type[TidegateError]] = {
         PipelineError,
         SettingError,
         OntologyError,
+        MessageError,
     )
 }

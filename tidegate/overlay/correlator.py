@@ -1,0 +1,245 @@
+"""The readings that a node holds, and which of them its operators want: arrays around ``kernels.correlate``.
+
+Knows owners by number and operators by key; whether an owner is a neighbour or a user is the node's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.kernels.correlate import ask, expire, take
+from tidegate.overlay.advertisements import Advertisements
+from tidegate.overlay.messages import Reading
+from tidegate.overlay.operators import Operator
+
+__all__ = ["NOBODY", "Correlator", "Key"]
+
+#: The origin of readings that go to all owners.
+NOBODY = -1
+
+Array = NDArray[Any]
+#: Whose operator, its id, and which of the joins that stand for it.
+Key = tuple[str, str, int]
+
+
+class Correlator:
+    """Readings by sensor in order of time, and operators by key.
+
+    Readings never go to an owner in whose direction their sensor is, unless ``returns``.
+    """
+
+    def __init__(self, advertised: Advertisements, validity: int, returns: bool = False) -> None:
+        self._advertised, self._validity, self._returns = advertised, validity, returns
+        self._once: list[bool] = []
+        self._holds: list[bool] = []
+        self._operators: dict[Key, tuple[int, Operator]] = {}
+        self._keys: list[Key] = []
+        self._row: dict[str, int] = {}
+        self._readings: dict[int, Reading] = {}
+        self._held: set[str] = set()
+        self._number = 0
+        self._swept = 0
+        self._room = 4
+        self._time: Array = np.empty((0, self._room), np.int64)
+        self._value: Array = np.empty((0, self._room), np.float64)
+        self._serial: Array = np.empty((0, self._room), np.int64)
+        self._size: Array = np.empty(0, np.int64)
+        self._sent: Array = np.empty((0, self._room, 0), np.bool_)
+        self._unsent: Array = np.empty((0, 0), np.int64)
+        self._told: Array = np.empty((0, self._room), np.bool_)
+        self._members: dict[tuple[Key, int, int], int] = {}
+        self._stale = True
+        self._out = np.empty(64, np.int64), np.empty(64, np.int64)
+        self.compared = 0
+
+    def __len__(self) -> int:
+        """Readings held."""
+        return int(self._size.sum())
+
+    # --- owners, sensors and operators ------------------------------------------------------------------------------
+
+    def add_owner(self, once: bool, holds: bool) -> int:
+        """One more who wants readings; his number.
+
+        ``once``: he gets a reading once, whichever of his operators wants it, not once for each of them. ``holds``: he
+        keeps readings himself, and with a new operator needs only those that he did not get for another.
+        """
+        self._once.append(once)
+        self._holds.append(holds)
+        self._stale = True
+        return len(self._once) - 1
+
+    def add(self, key: Key, owner: int, operator: Operator) -> None:
+        """An operator of an owner's."""
+        self._operators[key] = owner, operator
+        self._stale = True
+
+    def remove(self, key: Key) -> None:
+        """An operator that is no longer wanted."""
+        del self._operators[key]
+        self._stale = True
+
+    def changed(self) -> None:
+        """Sensors came or went."""
+        self._stale = True
+
+    # --- readings ---------------------------------------------------------------------------------------------------
+
+    def __contains__(self, id: str) -> bool:
+        """Whether a reading is held."""
+        return id in self._held
+
+    def take(self, reading: Reading, origin: int, now: int) -> list[tuple[Key, Reading]]:
+        """Hold a reading; the readings that are wanted now and by which operator. Of an owner who gets each reading
+        once, any one of his operators stands for him.
+        """
+        if reading.time < now - self._validity:
+            return []
+        if reading.source not in self._row:
+            self._row[reading.source] = len(self._row)
+            self._stale = True
+        if self._stale:
+            self._arrange()
+        row = self._row[reading.source]
+        if now - self._swept > self._validity // 2:
+            self._swept = now
+            self._forget(range(len(self._size)), now - self._validity)
+        if self._size[row] == self._room:
+            self._widen()
+        number = self._number
+        self._number += 1
+        self._readings[number] = reading
+        self._held.add(reading.id)
+        ops, serials, n, compared = take(
+            row, origin, reading.time, reading.value, number, now - self._validity,
+            self._time, self._value, self._serial, self._size, self._lon, self._lat,
+            self._unsent, self._sent, self._told,
+            self._row_start, self._row_member, self._member_row, self._member_part, self._part_member,
+            self._part_op, self._low, self._high, self._emits,
+            self._op_part, self._owner, self._window, self._near, self._is_once, *self._out,
+        )  # fmt: skip
+        self.compared += compared
+        return self._found(ops, serials, n)
+
+    def ask(self, key: Key, now: int) -> list[tuple[Key, Reading]]:
+        """The readings that are held and that an operator, which is new, wants."""
+        if not self._readings:
+            return []
+        if self._stale:
+            self._arrange()
+        return self._found(
+            *ask(
+                self._keys.index(key), now - self._validity,
+                self._time, self._value, self._serial, self._size, self._lon, self._lat,
+                self._unsent, self._sent, self._told,
+                self._member_row, self._part_member, self._low, self._high, self._emits,
+                self._op_part, self._owner, self._window, self._near, self._is_holding, *self._out,
+            )
+        )  # fmt: skip
+
+    def forget(self, source: str) -> None:
+        """A sensor has gone, and its readings with it."""
+        self._stale = True
+        row = self._row.get(source)
+        if row is not None and self._size[row]:
+            self._forget([row], int(self._time[row, self._size[row] - 1]) + 1)
+
+    def _found(self, ops: Array, serials: Array, n: int) -> list[tuple[Key, Reading]]:
+        self._out = ops, serials
+        if not n:
+            return []
+        keys, readings = self._keys, self._readings
+        return [(keys[o], readings[s]) for o, s in zip(ops[:n].tolist(), serials[:n].tolist(), strict=True)]
+
+    def _forget(self, rows: Iterable[int], limit: int) -> None:
+        """Drop the readings of some sensors that are older than the limit."""
+        gone = sum(
+            expire(
+                row, limit, self._time, self._value, self._serial, self._size, self._unsent, self._sent, self._told,
+                self._row_start, self._row_member,
+            )
+            for row in rows
+        )  # fmt: skip
+        if gone:
+            held = {int(n) for row, size in enumerate(self._size) for n in self._serial[row, :size]}
+            self._readings = {number: reading for number, reading in self._readings.items() if number in held}
+            self._held = {reading.id for reading in self._readings.values()}
+
+    def _widen(self) -> None:
+        """Room for more readings of a sensor."""
+        more = ((0, 0), (0, self._room))
+        self._time, self._value, self._serial, self._told = (
+            np.pad(array, more) for array in (self._time, self._value, self._serial, self._told)
+        )
+        self._sent = np.pad(self._sent, (*more, (0, 0)))
+        self._room *= 2
+
+    # --- arrangement ------------------------------------------------------------------------------------------------
+
+    def _arrange(self) -> None:
+        """Put the arrays in order for the operators, owners and sensors there are."""
+        rows = self._row
+        before, told = self._members, self._told
+        self._keys, self._members = list(self._operators), {}
+        member_row: list[int] = []
+        part_member, part_op, op_part = [0], [], [0]
+        sides, emits = [], []
+        for o, (key, (_, operator)) in enumerate(self._operators.items()):
+            for i, part in enumerate(operator.parts):
+                for found in self._advertised.addressed(part):
+                    if not self._returns and key[0] and self._advertised.direction(found.source) == key[0]:
+                        continue
+                    row = rows.setdefault(found.source, len(rows))
+                    self._members[key, i, row] = len(member_row)
+                    member_row.append(row)
+                part_member.append(len(member_row))
+                part_op.append(o)
+                sides.append((part.low, part.high))
+                emits.append(operator.main is None or operator.main == i)
+            op_part.append(len(part_op))
+        self._add_rows()
+        wanted = self._operators.values()
+        self._told = np.zeros((len(member_row), self._room), np.bool_)
+        for member, m in self._members.items():
+            if (old := before.get(member)) is not None:
+                self._told[m] = told[old]
+        self._member_row = np.array(member_row, np.int64)
+        self._part_member = np.array(part_member, np.int64)
+        self._part_op, self._op_part = np.array(part_op, np.int64), np.array(op_part, np.int64)
+        self._low, self._high = (np.array([side[i] for side in sides], np.float64) for i in (0, 1))
+        self._emits = np.array(emits, np.bool_)
+        self._owner = np.array([owner for owner, _ in wanted], np.int64)
+        self._window = np.array([operator.window for _, operator in wanted], np.int64)
+        self._near = np.array([inf if operator.near is None else operator.near for _, operator in wanted], np.float64)
+        self._is_once, self._is_holding = np.array(self._once, np.bool_), np.array(self._holds, np.bool_)
+        self._member_part = np.repeat(np.arange(len(part_op)), np.diff(self._part_member))
+        self._row_member = np.argsort(self._member_row, kind="stable")
+        counts = np.bincount(self._member_row, minlength=len(self._row))
+        self._row_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self._stale = False
+
+    def _add_rows(self) -> None:
+        """Rows for new sensors, columns for new owners, places of sensors that may have moved."""
+        rows, owners = len(self._row) - len(self._size), len(self._once) - self._unsent.shape[1]
+        if rows:
+            more = ((0, rows), (0, 0))
+            self._time, self._value, self._serial = (
+                np.pad(array, more) for array in (self._time, self._value, self._serial)
+            )
+            self._size = np.pad(self._size, (0, rows))
+        if rows or owners:
+            self._unsent = np.pad(self._unsent, ((0, rows), (0, owners)))
+            self._sent = np.pad(self._sent, ((0, rows), (0, 0), (0, owners)))
+            if owners:
+                self._unsent[:, -owners:] = self._size[:, None]
+        places = [self._place(source) for source in self._row]
+        self._lon, self._lat = (np.array([place[i] for place in places], np.float64) for i in (0, 1))
+
+    def _place(self, source: str) -> Sequence[float]:
+        known = self._advertised.get(source)
+        return (nan, nan) if known is None or known.location is None else known.location

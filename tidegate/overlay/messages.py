@@ -1,0 +1,117 @@
+"""What nodes say to each other, to sensors and to users. Values only; how they become bytes is ``wire``'s business."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.model import Publication
+from tidegate.overlay.operators import Operator
+
+__all__ = [
+    "LOCAL",
+    "Advertise",
+    "Deliver",
+    "Interest",
+    "Message",
+    "Publish",
+    "Reading",
+    "Refuse",
+    "Subscribe",
+    "Sync",
+    "Unsubscribe",
+    "Withdraw",
+]
+
+#: Who a node's own users and sensors are, as sender and as receiver.
+LOCAL = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Advertise:
+    """A sensor is there: its kind of reading and its place (Algorithm 1)."""
+
+    source: str
+    attribute: str
+    location: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Withdraw:
+    """A sensor has gone."""
+
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """An operator is wanted (Algorithm 4)."""
+
+    operator: Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """A plain condition in CQL2 is wanted; for the strategy ``covering``."""
+
+    id: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    """An operator or condition is no longer wanted."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A sensor's reading (Algorithm 5); ``time`` in microseconds since 1970.
+
+    Where every operator has a result set of its own, ``results`` names those that this is part of: each is one event
+    of traffic.
+    """
+
+    id: str
+    source: str
+    value: float
+    time: int
+    results: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """A publication of any kind; for the strategy ``covering``."""
+
+    publication: Publication
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """All that one side of a link wants the other to know, when the link is made or comes back.
+
+    ``held`` are ids of readings and publications that are still valid here and need not be sent again.
+    """
+
+    advertised: tuple[Advertise, ...] = ()
+    wanted: tuple[Subscribe | Interest, ...] = ()
+    held: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """A message was not taken, and why."""
+
+    reason: str
+    code: str = "message"
+
+
+@dataclass(frozen=True, slots=True)
+class Deliver:
+    """To a user: readings (or a publication) that are part of what a subscription asks for, each told once."""
+
+    subscription: str
+    events: tuple[Reading | Publish, ...]
+
+
+Message = Advertise | Withdraw | Subscribe | Interest | Unsubscribe | Reading | Publish | Sync | Refuse | Deliver

@@ -1,0 +1,102 @@
+"""A network of nodes in one process, for simulations and tests: who said how much to whom, and links that can be cut.
+
+Deterministic: messages arrive one after the other in the order they were sent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tidegate.errors import SettingError, shown
+from tidegate.overlay.messages import LOCAL, Advertise, Interest, Message, Publish, Reading, Subscribe, Withdraw
+from tidegate.overlay.node import Node
+from tidegate.overlay.strategy import Sends, Strategy
+from tidegate.overlay.wire import size
+
+__all__ = ["Network", "Traffic"]
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What crossed a link in one direction; readings as often as they were part of a result set (§VI-B)."""
+
+    messages: int = 0
+    advertisements: int = 0
+    subscriptions: int = 0
+    readings: int = 0
+    bytes: int = 0
+
+    def count(self, message: Message) -> None:
+        """One more message."""
+        self.messages += 1
+        self.bytes += size(message)
+        match message:
+            case Reading():
+                self.readings += len(message.results) or 1
+            case Publish():
+                self.readings += 1
+            case Subscribe() | Interest():
+                self.subscriptions += 1
+            case Advertise() | Withdraw():
+                self.advertisements += 1
+
+
+class Network:
+    """Nodes by name, as many as ``neighbours`` has; ``strategy`` makes the strategy of each."""
+
+    def __init__(
+        self,
+        neighbours: Mapping[str, Iterable[str]],
+        strategy: Callable[[str], Strategy],
+        validity: int,
+        clock: int = 0,
+    ) -> None:
+        self.clock = clock
+        self.nodes = {
+            name: Node(name, others, strategy(name), lambda: self.clock, validity)
+            for name, others in neighbours.items()
+        }
+        self.links = {(a, b): Traffic() for a, node in self.nodes.items() for b in node.neighbours}
+        for a, b in self.links:
+            if (b, a) not in self.links:
+                raise SettingError("links in both directions", f"{shown(a)} → {shown(b)} only")
+        self._cut: set[tuple[str, str]] = set()
+        self._under_way: deque[tuple[str, str, Message]] = deque()
+
+    def tell(self, node: str, message: Message) -> list[tuple[str, Message]]:
+        """A message of a user or sensor at a node. Runs until nothing is under way; what users were told, and where."""
+        told: list[tuple[str, Message]] = []
+        self._send(node, self.nodes[node].handle(message, LOCAL), told)
+        return self._run(told)
+
+    def cut(self, a: str, b: str) -> None:
+        """Take a link away."""
+        for one, other in ((a, b), (b, a)):
+            self.nodes[one].cut(other)
+            self._cut.add((one, other))
+
+    def join(self, a: str, b: str) -> list[tuple[str, Message]]:
+        """Put a link back, or a new one; what users were told because of it."""
+        self._cut -= {(a, b), (b, a)}
+        told: list[tuple[str, Message]] = []
+        for one, other in ((a, b), (b, a)):
+            self.links.setdefault((one, other), Traffic())
+            self._send(one, self.nodes[one].joined(other), told)
+        return self._run(told)
+
+    def _send(self, sender: str, sends: Sends, told: list[tuple[str, Message]]) -> None:
+        for to, message in sends:
+            if to == LOCAL:
+                told.append((sender, message))
+            else:
+                self.links[sender, to].count(message)
+                self._under_way.append((sender, to, message))
+
+    def _run(self, told: list[tuple[str, Message]]) -> list[tuple[str, Message]]:
+        while self._under_way:
+            sender, to, message = self._under_way.popleft()
+            if (sender, to) not in self._cut:
+                self._send(to, self.nodes[to].handle(message, sender), told)
+        return told

@@ -1,0 +1,126 @@
+"""One broker of an overlay: a state machine that takes a message and says what to send to whom.
+
+Jurca et al., §IV-B and V: advertisements flood, operators follow them backwards, readings follow operators backwards.
+What is forwarded, and where it is split, is the strategy's business. A node knows its neighbours by name, and nothing
+of sockets, of simulators or of any clock but the one it is given.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from tidegate.errors import MessageError, SettingError, TidegateError, shown
+from tidegate.overlay.journal import Journal
+from tidegate.overlay.messages import LOCAL, Deliver, Message, Publish, Reading, Refuse, Sync
+from tidegate.overlay.strategy import Sends, Strategy
+from tidegate.overlay.wire import checked
+
+__all__ = ["Node"]
+
+
+class Node:
+    """A broker by name, with its neighbours and a strategy of its own.
+
+    ``clock`` gives microseconds since 1970, and ``validity`` says for how many of them a reading is held; readings of
+    one match must reach a node within that time, so it is longer than any window plus the time messages take.
+    """
+
+    def __init__(
+        self, name: str, neighbours: Iterable[str], strategy: Strategy, clock: Callable[[], int], validity: int
+    ) -> None:
+        self.name, self.strategy = name, strategy
+        self._clock, self._validity = clock, validity
+        self._up: dict[str, bool] = {}
+        self._journals: dict[str, Journal] = {LOCAL: Journal()}
+        self.handled = 0
+        self.refused: Counter[str] = Counter()
+        strategy.enter(name, validity)
+        for neighbour in neighbours:
+            self._meet(neighbour)
+
+    def __repr__(self) -> str:
+        return f"Node({self.name!r}, {list(self._up)}, {self.strategy.name})"
+
+    @property
+    def neighbours(self) -> tuple[str, ...]:
+        """Those that a link leads to, whether or not it is cut."""
+        return tuple(self._up)
+
+    @property
+    def now(self) -> int:
+        """Microseconds since 1970."""
+        return self._clock()
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def handle(self, message: object, sender: str) -> Sends:
+        """What to send to whom because of a message. What cannot be taken is refused, with the reason, and changes
+        nothing.
+        """
+        self.handled += 1
+        try:
+            if sender != LOCAL and sender not in self._up:
+                raise MessageError("a message from a neighbour", f"one from {shown(sender)}, who is none", self.name)
+            return [(to, what) for to, what in self._taken(checked(message), sender) if to == LOCAL or self._up[to]]
+        except TidegateError as error:
+            self.refused[error.code] += 1
+            return [] if isinstance(message, Refuse) else [(sender, Refuse(str(error), error.code))]
+
+    def _taken(self, message: Message, sender: str) -> Sends:
+        if isinstance(message, Reading | Publish):
+            return self._said(self._event(message, sender))
+        if isinstance(message, Refuse):
+            self.refused["by " + (sender or "users")] += 1
+            return []
+        if isinstance(message, Sync):
+            return self._synced(message, sender)
+        if isinstance(message, Deliver):
+            raise MessageError("a message for a node", "a delivery, which is for users", self.name)
+        return self._said(self.strategy.take(message, sender, self.now))
+
+    def _event(self, message: Reading | Publish, sender: str) -> Sends:
+        heard = self._journals[sender]
+        if heard.has_heard(message):
+            raise MessageError("each event once", "a repeated one", self.name)
+        sends = self.strategy.take(message, sender, self.now)
+        heard.hear(message, self.now - self._validity)
+        return sends
+
+    def _said(self, sends: Sends) -> Sends:
+        """What is to be sent and was not sent before, noted while it is valid in case its link is cut."""
+        oldest = self.now - self._validity
+        return [
+            (to, what)
+            for to, what in sends
+            if not isinstance(what, Reading | Publish) or self._journals[to].say(what, oldest)
+        ]
+
+    # --- links ------------------------------------------------------------------------------------------------------
+
+    def cut(self, neighbour: str) -> None:
+        """The link is down. What came over it is kept, and what should go over it is told when it comes back."""
+        if neighbour not in self._up:
+            raise SettingError(f"a neighbour of {self.name}", shown(neighbour))
+        self._up[neighbour] = False
+
+    def joined(self, neighbour: str) -> Sends:
+        """The link is there, for the first time or again: say what the other side should know."""
+        if neighbour not in self._up:
+            self._meet(neighbour)
+        self._up[neighbour] = True
+        return [(neighbour, Sync(*self.strategy.told(neighbour), tuple(self._journals[neighbour].heard)))]
+
+    def _meet(self, neighbour: str) -> None:
+        if neighbour in (LOCAL, self.name):
+            raise SettingError("another node as neighbour", shown(neighbour), self.name)
+        self._up[neighbour] = True
+        self._journals[neighbour] = Journal()
+        self.strategy.meet(neighbour)
+
+    def _synced(self, message: Sync, sender: str) -> Sends:
+        if sender == LOCAL:
+            raise MessageError("a message of a user or sensor", "one that nodes exchange", self.name)
+        missing = self._journals[sender].missing(set(message.held), self.now - self._validity)
+        sends = self._said(self.strategy.agree(message, sender, self.now))
+        return [*((sender, event) for event in missing), *sends]

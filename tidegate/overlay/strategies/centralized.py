@@ -1,0 +1,57 @@
+"""``centralized``: everything goes to one node, which alone knows and matches, and results go back from there.
+
+Jurca et al., §VI: subscriptions and readings take the shortest path to the centre, which sends every subscription its
+full result set. The one strategy that needs to know more than a node can see: the way to the centre.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from tidegate.covering.subsumption import Nothing
+from tidegate.overlay.correlating import Correlating, Routes
+from tidegate.overlay.messages import LOCAL, Deliver, Reading
+from tidegate.overlay.operators import Operator
+from tidegate.overlay.strategy import Sends
+
+__all__ = ["Centralized"]
+
+
+class Centralized(Correlating):
+    """Table II: no filtering, no splitting, full result sets.
+
+    ``towards`` is the neighbour on the way to the centre, and None at the centre itself.
+    """
+
+    name = "centralized"
+    shares = False
+    returns = True
+
+    def __init__(self, towards: str | None) -> None:
+        super().__init__(Nothing())
+        self.towards = towards
+
+    def listeners(self, sender: str) -> Iterable[str]:
+        return [] if self.towards is None else [self.towards]
+
+    def routes(self, operator: Operator, owner: str) -> Routes:
+        return {} if self.towards is None else {self.towards: (operator,)}
+
+    def _is_from(self, reading: Reading, sender: str) -> bool:
+        return (sender == self.towards and bool(reading.results)) or super()._is_from(reading, sender)
+
+    def _reading(self, reading: Reading, sender: str, now: int) -> Sends:
+        if self.towards is None:
+            return super()._reading(reading, sender, now)
+        if sender != self.towards:
+            return [(self.towards, reading)]
+        found = replace(reading, results=())
+        sends: Sends = []
+        for owner, wanted in self.wanted.items():
+            mine = tuple(id for id in reading.results if id in wanted)
+            if mine and owner != LOCAL:
+                sends.append((owner, replace(reading, results=mine)))
+            elif mine:
+                sends += [(LOCAL, Deliver(self._own[id][0], (found,))) for id in mine]
+        return sends

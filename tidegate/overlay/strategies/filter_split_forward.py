@@ -1,0 +1,20 @@
+"""``filter-split-forward``: an operator that all others together cover is not forwarded, and readings are shared.
+
+Jurca et al., §V. The seed decides coverage by random points and loses a few readings; ``exact`` loses none.
+"""
+
+from __future__ import annotations
+
+from tidegate.covering.subsumption import Exact, Subsumption
+from tidegate.overlay.correlating import Correlating
+
+__all__ = ["FilterSplitForward"]
+
+
+class FilterSplitForward(Correlating):
+    """Table II: set filtering, simple splitting, readings once per neighbour."""
+
+    name = "filter-split-forward"
+
+    def __init__(self, subsumption: Subsumption | None = None) -> None:
+        super().__init__(Exact() if subsumption is None else subsumption)

@@ -1,0 +1,64 @@
+"""``multi-join``: joins of many sensors become joins of two from the node on where their paths part.
+
+Jurca et al., §III-B, after Chandramouli and Yang (VLDB 2008): in a *binary join* readings of a main sensor pass if a
+filtering sensor has one that matches. Readings are shared; those that match in pairs but not all together travel as far
+as the user's node, where the last filter stops them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tidegate.covering.subsumption import Pairwise
+from tidegate.overlay.correlating import Correlating, Routes, along_paths
+from tidegate.overlay.operators import Operator
+
+__all__ = ["MultiJoin"]
+
+
+class MultiJoin(Correlating):
+    """Table II: pairwise filtering, splitting into binary joins, readings once per neighbour.
+
+    The seed treats all sensors alike: each part is the main part of one join and filters one other, in a ring.
+    """
+
+    name = "multi-join"
+
+    def __init__(self) -> None:
+        super().__init__(Pairwise())
+
+    def asks(self, operator: Operator) -> Sequence[Operator]:
+        if operator.main is not None or len(operator.parts) < 3:
+            return (operator,)
+        return [operator.only((i, j), main=i) for i, j in _ring(operator)]
+
+    def routes(self, operator: Operator, owner: str) -> Routes:
+        simple = along_paths(operator, owner, self.advertised)
+        whole = all(len(there.parts) == len(operator.parts) for split in simple.values() for there in split)
+        if whole or operator.main is not None or len(operator.parts) < 3:
+            return {to: tuple(_as_join(there, operator) for there in split) for to, split in simple.items()}
+        return {to: tuple(self._joins(operator, split)) for to, split in simple.items()}
+
+    def _joins(self, operator: Operator, split: Sequence[Operator]) -> list[Operator]:
+        """What of the ring lies behind one neighbour: joins with both ends there, and the ends of those that part here.
+        A join whose main part is asked for anyway is left out.
+        """
+        position = {part.label: i for i, part in enumerate(operator.parts)}
+        together = [{position[part.label] for part in there.parts} for there in split]
+        here = set().union(*together)
+        inside = [(i, j) for i, j in _ring(operator) if any({i, j} <= there for there in together)]
+        parted = {end for pair in _ring(operator) if pair not in inside for end in pair} & here
+        return [
+            *(operator.only([i]) for i in sorted(parted)),
+            *(operator.only((i, j), main=i) for i, j in inside if i not in parted),
+        ]
+
+
+def _ring(operator: Operator) -> list[tuple[int, int]]:
+    n = len(operator.parts)
+    return [(i, (i + 1) % n) for i in range(n)]
+
+
+def _as_join(there: Operator, operator: Operator) -> Operator:
+    """A join of two that stays together keeps its main part."""
+    return operator if len(there.parts) == len(operator.parts) else there

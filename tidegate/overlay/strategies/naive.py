@@ -1,0 +1,18 @@
+"""``naive``: everything is forwarded, and every operator has its own result set; the others are held against it."""
+
+from __future__ import annotations
+
+from tidegate.covering.subsumption import Nothing
+from tidegate.overlay.correlating import Correlating
+
+__all__ = ["Naive"]
+
+
+class Naive(Correlating):
+    """Table II: no filtering, simple splitting, full result sets."""
+
+    name = "naive"
+    shares = False
+
+    def __init__(self) -> None:
+        super().__init__(Nothing())

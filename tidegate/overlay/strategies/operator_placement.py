@@ -1,0 +1,22 @@
+"""``operator-placement``: an operator that one other covers is not forwarded; each has a result set of its own.
+
+Jurca et al., §III-A: operator placement with local knowledge only. What a covered operator asks for is taken from the
+readings of the operator that covers it, at the node where that was seen.
+"""
+
+from __future__ import annotations
+
+from tidegate.covering.subsumption import Pairwise
+from tidegate.overlay.correlating import Correlating
+
+__all__ = ["OperatorPlacement"]
+
+
+class OperatorPlacement(Correlating):
+    """Table II: pairwise filtering, simple splitting, result sets per subscription."""
+
+    name = "operator-placement"
+    shares = False
+
+    def __init__(self) -> None:
+        super().__init__(Pairwise())

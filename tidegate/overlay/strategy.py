@@ -1,0 +1,48 @@
+"""The contract of a strategy: what one node does with what it hears. One instance belongs to one node."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tidegate.overlay.messages import Advertise, Interest, Message, Subscribe, Sync
+
+__all__ = ["Sends", "Strategy"]
+
+#: Receivers and what they are sent, in that order.
+Sends = list[tuple[str, Message]]
+
+
+class Strategy:
+    """What every strategy offers to its node. It neither knows whether links are cut nor who a message's bytes are."""
+
+    name: ClassVar[str]
+
+    def enter(self, node: str, validity: int) -> None:
+        """Called once, by the node that the strategy belongs to."""
+        raise NotImplementedError
+
+    def meet(self, neighbour: str) -> None:
+        """A neighbour that is new."""
+        raise NotImplementedError
+
+    def take(self, message: Message, sender: str, now: int) -> Sends:
+        """What to send because of a message from a neighbour or from LOCAL; MessageError if it cannot be taken."""
+        raise NotImplementedError
+
+    def told(self, neighbour: str) -> tuple[tuple[Advertise, ...], tuple[Subscribe | Interest, ...]]:
+        """What a neighbour should have been told of sensors and wishes."""
+        raise NotImplementedError
+
+    def agree(self, sync: Sync, sender: str, now: int) -> Sends:
+        """Make what is known of a neighbour what the neighbour says."""
+        raise NotImplementedError
+
+    @property
+    def compared(self) -> int:
+        """How much was compared so far: parts with readings, boxes with boxes."""
+        raise NotImplementedError
+
+    @property
+    def undecided(self) -> int:
+        """How often it took too long to find out whether an operator is covered."""
+        return 0

@@ -1,0 +1,273 @@
+"""Messages as bytes and back, and whether an object is a message at all. Knows nothing of nodes, links or sockets.
+
+A message is one JSON object with a version and a kind: ``{"v":1,"kind":"withdraw","source":"z7"}``. Whatever is none,
+as bytes or as an object, is a ``MessageError``.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from math import inf, nan
+from typing import Any, cast
+from weakref import ref
+
+import orjson
+
+from tidegate.errors import MessageError, TidegateError
+from tidegate.language import DEFAULT_LIMITS
+from tidegate.language.jsonfault import got
+from tidegate.model import NAME_LENGTH, Publication, micros
+from tidegate.overlay.messages import (
+    Advertise,
+    Deliver,
+    Interest,
+    Message,
+    Publish,
+    Reading,
+    Refuse,
+    Subscribe,
+    Sync,
+    Unsubscribe,
+    Withdraw,
+)
+from tidegate.overlay.operators import Operator, Part
+from tidegate.overlay.rules import LARGEST, Bound, Each, Kinds, Many, Number, Object, Rule, Text, Whole, encodable
+from tidegate.records import bodies, publication
+
+__all__ = ["MOST_BYTES", "SYNC_TIMES", "VERSION", "checked", "decode", "encode", "size"]
+
+VERSION = 1
+#: Bytes of one message, unless told otherwise.
+MOST_BYTES = 1_048_576
+#: A ``Sync`` tells all that one side knows, so it may be so many times as long.
+SYNC_TIMES = 64
+
+
+class _Published(Rule):
+    """A publication, whose values the model has checked. In JSON it is whole, and as a history keeps it."""
+
+    _FIELDS = ("id", "source", "time", "phase", "start", "end", "location", "valid_until", "attributes")
+    _GAPS = (({"gap": "NaN"}, nan), ({"gap": "Infinity"}, inf), ({"gap": "-Infinity"}, -inf))
+
+    def check(self, value: Any) -> None:
+        if type(value) is not Publication:
+            raise MessageError("an object of class Publication", got(value))
+        for name in value.attributes:
+            encodable(name)
+
+    def read(self, json: Any) -> Publication:
+        if type(json) is not dict:
+            raise MessageError("an object", got(json))
+        for name in json:
+            if name not in self._FIELDS:
+                raise MessageError(f"no field but {', '.join(self._FIELDS)}", got(name))
+        attributes = json.get("attributes")
+        if type(attributes) is dict:
+            attributes = {name: self._with_gaps(value) for name, value in attributes.items()}
+        try:
+            return publication({**json, "attributes": attributes}, "")
+        except TidegateError as wrong:
+            raise MessageError(wrong.expected, wrong.got, wrong.at and f": {wrong.at}") from None
+
+    def write(self, value: Any) -> orjson.Fragment:
+        return orjson.Fragment(bodies.of_publications([value], whole=True)[0])
+
+    def _with_gaps(self, value: Any) -> Any:
+        """A series may have gaps, for which JSON has no word."""
+        if type(value) is not list:
+            return value
+        return [next((gap for word, gap in self._GAPS if item == word), item) for item in value]
+
+
+# --- what messages hold ---------------------------------------------------------------------------------------------
+
+_EARLIEST, _LATEST = (micros(edge.replace(tzinfo=UTC)) for edge in (datetime.min, datetime.max))
+_PARTS, _DAYS = DEFAULT_LIMITS.filters, DEFAULT_LIMITS.window // 86_400
+
+_name = Text(NAME_LENGTH)
+#: What is split off an operator is called ``id[label,label]``, with the corners of regions in the labels.
+_operator_name = Text((NAME_LENGTH + 128) * (_PARTS + 1))
+_text = Text(DEFAULT_LIMITS.text_length)
+_time = Whole("microseconds within the years 0001 to 9999", _EARLIEST, _LATEST)
+_location = Each(
+    "a point (lon, lat)", Number("lon in [-180, 180]", -180.0, 180.0), Number("lat in [-90, 90]", -90.0, 90.0)
+)
+_region = Each("west, south, east and north", Bound(-inf), Bound(-inf), Bound(inf), Bound(inf))
+_part = Object(Part, attribute=_name, low=Bound(-inf), high=Bound(inf), source=_name, region=_region)
+_operator = Object(
+    Operator,
+    id=_operator_name,
+    parts=Many(_part, _PARTS),
+    window=Whole(f"microseconds of a window of at most {_DAYS} days", 1, DEFAULT_LIMITS.window * 1_000_000),
+    near=Number("a distance in metres above 0", 5e-324),
+    main=Whole("the position of a part", 0, _PARTS - 1),
+)
+_results = Many(_operator_name)
+_advertise = Object(Advertise, source=_name, attribute=_name, location=_location)
+_subscribe = Object(Subscribe, operator=_operator)
+_interest = Object(Interest, id=_operator_name, where=_text)
+_reading = Object(Reading, id=_name, source=_name, value=Number(), time=_time, results=_results)
+_publish = Object(Publish, publication=_Published())
+
+
+def _wanted(message: Subscribe | Interest) -> str:
+    return message.id if isinstance(message, Interest) else message.operator.id
+
+
+_message = Kinds(
+    _advertise,
+    Object(Withdraw, source=_name),
+    _subscribe,
+    _interest,
+    Object(Unsubscribe, id=_operator_name),
+    _reading,
+    _publish,
+    Object(
+        Sync,
+        advertised=Many(_advertise, key=lambda message: message.source),
+        wanted=Many(Kinds(_subscribe, _interest), key=_wanted),
+        held=Many(_name, key=str),
+    ),
+    Object(Refuse, reason=_text, code=_name),
+    Object(Deliver, subscription=_operator_name, events=Many(Kinds(_reading, _publish))),
+)
+
+
+# --- objects --------------------------------------------------------------------------------------------------------
+
+
+def checked(message: object) -> Message:
+    """The object, if it is a message and holds what a decoded one could hold."""
+    # Nearly all are readings as they should be, or have an operator that was checked at the node before.
+    if type(message) is Reading:
+        if _is_plain(message):
+            return message
+    elif type(message) is Subscribe and _length(getattr(message, "operator", None)) is not None:
+        return message
+    try:
+        _message.check(message)
+    except MessageError as error:
+        error.at = f"message{error.at}"
+        raise
+    if type(message) is Subscribe:
+        _remember(message.operator)
+    return cast(Message, message)
+
+
+def _is_plain(reading: Reading) -> bool:
+    """Whether it is good at first sight; if not, the rules tell."""
+    try:
+        id, source, value, time, results = reading.id, reading.source, reading.value, reading.time, reading.results
+    except AttributeError:  # it was made around its class
+        return False
+    if type(results) is not tuple:
+        return False
+    for name in results:
+        if type(name) is not str or not 0 < len(name) <= _operator_name.most or not name.isascii():
+            return False
+    return (
+        type(id) is type(source) is str
+        and type(value) is float
+        and type(time) is int
+        and 0 < len(id) <= NAME_LENGTH
+        and 0 < len(source) <= NAME_LENGTH
+        and id.isascii()
+        and source.isascii()
+        and -LARGEST <= value <= LARGEST
+        and _EARLIEST <= time <= _LATEST
+    )
+
+
+#: Operators that were found good, with the length of their JSON: they are frozen, and each passes many nodes.
+_known: dict[int, tuple[ref[Operator], int]] = {}
+
+
+def _length(operator: object) -> int | None:
+    known = _known.get(id(operator))
+    return known[1] if known is not None and known[0]() is operator else None
+
+
+def _remember(operator: Operator) -> None:
+    key = id(operator)
+    _known[key] = ref(operator, lambda _: _known.pop(key, None)), len(orjson.dumps(_operator.write(operator)))
+
+
+# --- bytes ----------------------------------------------------------------------------------------------------------
+
+
+def encode(message: Message, most: int = MOST_BYTES) -> bytes:
+    """The message as ``decode`` takes it, with at most so many bytes; a ``Sync`` may have 64 times as many."""
+    checked(message)
+    try:
+        data = _json(message)
+    except TypeError as wrong:  # the values of a publication can be changed by whoever wants to
+        raise MessageError("values that JSON has", str(wrong), "message") from None
+    _short(data, most)
+    return data
+
+
+def _json(message: Message) -> bytes:
+    return orjson.dumps({"v": VERSION, **_message.write(message)})
+
+
+def decode(data: bytes, most: int = MOST_BYTES) -> Message:
+    """The message that the bytes are."""
+    if type(data) is not bytes:
+        raise MessageError("bytes", got(data))
+    _short(data, most)
+    try:
+        json = orjson.loads(data)
+    except orjson.JSONDecodeError as wrong:
+        raise MessageError("JSON", str(wrong)) from None
+    if type(json) is not dict:
+        raise MessageError("a JSON object", got(json))
+    version = json.pop("v", None)
+    if type(version) is not int or version != VERSION:
+        raise MessageError(f"{VERSION} as version v", got(version))
+    try:
+        message = _message.read(json)
+    except MessageError as error:
+        error.at = f"${error.at}"
+        raise
+    if len(data) > most and type(message) is not Sync:  # its kind was there twice
+        raise _too_long(data, most)
+    return cast(Message, message)
+
+
+_SYNC = orjson.dumps({"v": VERSION, "kind": "sync"})[:-1]
+
+
+def _short(data: bytes, most: int) -> None:
+    """Looks at the first bytes only: what is too long for its kind is not even parsed."""
+    if len(data) > most and (len(data) > most * SYNC_TIMES or not data.startswith(_SYNC)):
+        raise _too_long(data, most)
+
+
+def _too_long(data: bytes, most: int) -> MessageError:
+    return MessageError(f"at most {most} bytes, {SYNC_TIMES} times as many in a sync", f"{len(data)}")
+
+
+# --- length ---------------------------------------------------------------------------------------------------------
+
+
+def size(message: Message) -> int:
+    """How many bytes ``encode`` makes of a message that is as it should be, and sooner."""
+    if type(message) is Reading and type(message.value) is float:
+        if message.results:
+            values = message.id, message.source, message.value, message.time, message.results
+            return len(orjson.dumps(values)) + _AROUND_RESULTS
+        return len(orjson.dumps((message.id, message.source, message.value, message.time))) + _AROUND_READING
+    if type(message) is Subscribe:
+        checked(message)
+        return cast(int, _length(message.operator)) + _AROUND_OPERATOR
+    return len(_json(message))
+
+
+def _around(message: Message, *values: object) -> int:
+    """The bytes of a message beyond those of its values."""
+    return len(_json(message)) - len(orjson.dumps(values))
+
+
+_AROUND_READING = _around(Reading("i", "s", 0.5, 0), "i", "s", 0.5, 0)
+_AROUND_RESULTS = _around(Reading("i", "s", 0.5, 0, ("r",)), "i", "s", 0.5, 0, ("r",))
+_AROUND_OPERATOR = len('{"v":1,"kind":"subscribe","operator":}')
