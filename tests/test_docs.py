@@ -33,8 +33,9 @@ __all__ = ["spark"]
 
 ROOT = Path(__file__).parents[1]
 README, CONTRIBUTING = ((ROOT / name).read_text("utf-8") for name in ("README.md", "CONTRIBUTING.md"))
-LANGUAGE, ERRORS, ARCHITECTURE, OPERATIONS = (
-    (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("LANGUAGE", "ERRORS", "ARCHITECTURE", "OPERATIONS")
+LANGUAGE, ERRORS, ARCHITECTURE, OPERATIONS, OVERLAY = (
+    (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    for name in ("LANGUAGE", "ERRORS", "ARCHITECTURE", "OPERATIONS", "OVERLAY")
 )
 
 _EXAMPLE = re.compile(r"^\| `(.+?)` \| `(\{.*\})` \| (yes|no) \|$", re.MULTILINE)
@@ -154,7 +155,7 @@ def test_every_example_row_is_recognised():
     assert len(rows) == len(EXAMPLES) > 100
 
 
-CODE = blocks(README, "python") + blocks(CONTRIBUTING, "python")
+CODE = blocks(README, "python") + blocks(CONTRIBUTING, "python") + blocks(OVERLAY, "python")
 
 
 @pytest.mark.parametrize("code_block", [block for block in CODE if "tg.session" in block])

@@ -229,7 +229,11 @@ def path(a: str, b: str, edges: tuple[tuple[str, str], ...]) -> set[tuple[str, s
 
 
 def expected(script: Script, centre: str | None = None) -> list[Stay]:
-    """What each subscription may get and must get. With a centre all that is matched needs its links to there, too."""
+    """What each subscription may get and must get.
+
+    With a centre all that is matched needs its links to there, too; and what was matched there is told one by one, as
+    far as it is still valid when it arrives.
+    """
     found = past(script)
     readings = script.readings
     for stay in found.stays:
@@ -244,6 +248,8 @@ def expected(script: Script, centre: str | None = None) -> list[Stay]:
                 if all(then.now - r.time <= script.validity and stay.node in then.reached[r.id] for r in match):
                     note(stay.may, match, i)
                     break
+            if centre is not None:
+                note_from(centre, stay, match, found.moments, range(first, stay.last), script.validity)
             for i in range(first, stay.last if begun > stay.first else first):
                 then = found.moments[i]
                 if links <= then.up and all(
@@ -257,6 +263,19 @@ def expected(script: Script, centre: str | None = None) -> list[Stay]:
 def note(when: dict[str, int], match: tuple[Reading, ...], i: int) -> None:
     for reading in match:
         when[reading.id] = min(when.get(reading.id, i), i)
+
+
+def note_from(
+    centre: str, stay: Stay, match: tuple[Reading, ...], moments: list[Moment], steps: range, validity: int
+) -> None:
+    """Once all of a match was at the centre, each of its readings may go on alone."""
+    is_whole = False
+    for i in steps:
+        then = moments[i]
+        is_whole |= all(then.now - r.time <= validity and centre in then.reached[r.id] for r in match)
+        for r in match:
+            if is_whole and then.now - r.time <= validity and stay.node in then.reached[r.id]:
+                note(stay.may, (r,), i)
 
 
 # --- the same once more, in another way -----------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_what_users_get_with_other_filtering(subsumption, data, seed):
 @pytest.mark.slow
 @names
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(data=st.data(), seed=seeds)
 def test_what_users_get_at_length(name, kind, data, seed):
     problems(name, data.draw(scripts(KINDS[kind])), np.random.default_rng(seed))
@@ -317,6 +317,14 @@ def test_what_was_asked_or_came_while_a_link_was_cut(name):
     asked, there = ask("s", on("a"), node="e"), sensor("a", node="w")
     for steps in ((there, Cut("w", "m"), asked), (Cut("w", "m"), asked, there), (asked, Cut("w", "m"), there)):
         assert told(name, *steps, read("r", "a", 0, 1.0, "w"), Join("m", "w")) == {("e", "s"): "r"}
+
+
+@names
+def test_one_more_was_asked_while_a_link_was_cut(name):
+    """The same reading is owed to one who asked before and to one who asked while the link was cut."""
+    there, one, more = sensor("a", node="e"), ask("one", on("a", 5, 9), node="w"), ask("more", on("a", 6, 6), node="w")
+    steps = (there, one, Cut("m", "e"), more, read("r", "a", 0, 6.0, "e"), Join("m", "e"))
+    assert told(name, *steps) == {("w", "one"): "r", ("w", "more"): "r"}
 
 
 @names

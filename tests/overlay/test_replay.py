@@ -129,8 +129,6 @@ def test_sensorscope_is_replayed_in_bursts_in_which_all_stations_report(stations
             assert found.time[part][-1] - found.time[part][0] < length * INTERVAL * 1_000_000
             seen = np.zeros((stations, 5), int)
             np.add.at(seen, (found.station[part], found.attribute[part]), 1)
-            # Twice in one interval happens: clocks drift, and some are set.
-            assert seen.max() <= 2 * length
             assert (seen.sum(axis=1) >= length).all()
             whole_burst |= (seen > 0).all(axis=1)
         assert whole_burst.all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from hashlib import blake2b
 
 from tidegate.model import micros
 from tidegate.overlay.messages import Publish, Reading
@@ -13,9 +14,13 @@ Event = Reading | Publish
 
 
 def _key(event: Event) -> str:
+    """What tells an event from others: START and END share an id, and a reading comes once for each result set."""
     if isinstance(event, Publish):
-        return event.publication.id
-    return "\t".join((event.id, *event.results)) if event.results else event.id
+        publication = event.publication
+        return publication.id if publication.phase is None else f"{publication.id}\t{publication.phase}"
+    if not event.results:
+        return event.id
+    return f"{event.id}\t{blake2b(chr(9).join(event.results).encode(), digest_size=16).hexdigest()}"
 
 
 def _time(event: Event) -> int:
@@ -23,7 +28,7 @@ def _time(event: Event) -> int:
 
 
 class Journal:
-    """Readings and publications by key: the id, and the results it was sent for."""
+    """Readings and publications by key."""
 
     def __init__(self) -> None:
         self._heard: dict[str, int] = {}

@@ -85,6 +85,8 @@ _EARLIEST, _LATEST = (micros(edge.replace(tzinfo=UTC)) for edge in (datetime.min
 _PARTS, _DAYS = DEFAULT_LIMITS.filters, DEFAULT_LIMITS.window // 86_400
 
 _name = Text(NAME_LENGTH)
+#: An id, and what tells apart events of the same id (``overlay/journal.py``).
+_key = Text(NAME_LENGTH + 64)
 #: What is split off an operator is called ``id[label,label]``, with the corners of regions in the labels.
 _operator_name = Text((NAME_LENGTH + 128) * (_PARTS + 1))
 _text = Text(DEFAULT_LIMITS.text_length)
@@ -126,7 +128,7 @@ _message = Kinds(
         Sync,
         advertised=Many(_advertise, key=lambda message: message.source),
         wanted=Many(Kinds(_subscribe, _interest), key=_wanted),
-        held=Many(_name, key=str),
+        held=Many(_key, key=str),
     ),
     Object(Refuse, reason=_text, code=_name),
     Object(Deliver, subscription=_operator_name, events=Many(Kinds(_reading, _publish))),
