@@ -132,7 +132,7 @@ def test_sensorscope_is_replayed_in_bursts_in_which_all_stations_report(stations
             assert (seen.sum(axis=1) >= length).all()
             whole_burst |= (seen > 0).all(axis=1)
         assert whole_burst.all()
-        # Whatever is asked for begins here: more than a window after what was before.
+        # No match has readings of two bursts: there is more than a window between them.
         begins = np.array([found.time[part][0] for part in parts])
         assert (np.diff(begins) > 9 * INTERVAL * 1_000_000).all()
 

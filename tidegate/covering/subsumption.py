@@ -165,7 +165,7 @@ class Probabilistic:
 
     rng: np.random.Generator
     error: float = 1e-3
-    most: int = 1_000
+    most: int = 10_000
     undecided: int = field(default=0, init=False)
     compared: int = field(default=0, init=False)
     points: int = field(default=0, init=False)

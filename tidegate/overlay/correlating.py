@@ -72,7 +72,9 @@ class Correlating(Strategy):
         self.advertised.meet(neighbour)
         self.wanted[neighbour] = {}
         self.forwarded[neighbour] = Forwarded(self.subsumption)
-        self._owner[neighbour] = self.correlator.add_owner(self.shares and neighbour != LOCAL, neighbour != LOCAL)
+        self._owner[neighbour] = self.correlator.add_owner(
+            self.shares and neighbour != LOCAL, holds=neighbour != LOCAL and not self.returns
+        )
 
     @property
     def compared(self) -> int:
