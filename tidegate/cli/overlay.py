@@ -24,8 +24,7 @@ from tidegate import __version__
 from tidegate.cli.loads import LOADS, percent, summary_of, tell
 from tidegate.cli.pattern import meant
 from tidegate.cli.progress import progress
-from tidegate.cli.rehearse import _interruptible
-from tidegate.cli.spark import spark_session
+from tidegate.cli.spark import interruptible, spark_session
 from tidegate.errors import SettingError, shown
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def run(
 
         try:
             with spark_session(session) as spark:
-                rows = _interruptible(spark, lambda: _swept(spark, cells, found, out, about))
+                rows = interruptible(spark, lambda: _swept(spark, cells, found, out, about))
         except KeyboardInterrupt:
             kept = len(cells) - len(folder.left(cells, about))
             typer.echo(f"\n{kept:,} of {len(cells):,} cells are kept; the same command goes on from there", err=True)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
 import typer
@@ -24,8 +22,7 @@ from tidegate.cli.gather import gathered, written
 from tidegate.cli.own_ontology import OwnOntology, Prefixes
 from tidegate.cli.own_shapes import OwnShapes
 from tidegate.cli.progress import progress
-from tidegate.cli.signals import asked_to_stop
-from tidegate.cli.spark import spark_session
+from tidegate.cli.spark import interruptible, spark_session
 from tidegate.cli.subscriptions import read
 from tidegate.engine import Engine
 from tidegate.errors import ParseError, SettingError, shown
@@ -38,11 +35,6 @@ if TYPE_CHECKING:
     from tidegate.pipeline.rehearsal import Extent, Outcome
 
 __all__ = ["rehearse"]
-
-T = TypeVar("T")
-
-#: Seconds between two looks whether Ctrl-C came, and seconds that Spark has to let go of its tasks.
-_LOOK, _PATIENCE = 0.1, 15.0
 
 
 class By(StrEnum):
@@ -106,7 +98,7 @@ def rehearse(
     with TemporaryDirectory(prefix="tidegate-rehearse-") as storage, _aside(out) as target:
         paths = [*files.parquet, *written(files, Path(storage, "history"))]
         with spark_session(lambda: session(memory=memory)) as spark, _sharing(spark, shards):
-            seen, outcome = _interruptible(spark, lambda: _rehearsed(spark, paths, wanted, bounds, by, storage, target))
+            seen, outcome = interruptible(spark, lambda: _rehearsed(spark, paths, wanted, bounds, by, storage, target))
     seconds = perf_counter() - began
     almanac = Almanac(wanted, files, seen, outcome, _LENGTHS[by], seconds)
     console = Console(highlight=False, soft_wrap=True)
@@ -134,28 +126,6 @@ def _rehearsed(
         seen = extent(found)
         target = None if out is None else str(out)
         return seen, rehearsed(found, wanted, _LENGTHS[by], f"{storage}/matching", target)
-
-
-def _interruptible(spark: SparkSession, work: Callable[[], T]) -> T:
-    """What ``work`` gives, done by a thread: a Ctrl-C amid a call of Java would leave the connection torn."""
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:
-            done.set_exception(error)
-
-    with asked_to_stop() as asked:
-        thread = Thread(target=run, name="tidegate-rehearse", daemon=True)
-        thread.start()
-        while thread.is_alive() and not asked.is_set():
-            thread.join(_LOOK)
-        if asked.is_set():
-            spark.sparkContext.cancelAllJobs()
-            thread.join(_PATIENCE)
-            raise KeyboardInterrupt
-    return done.result()
 
 
 # --- options --------------------------------------------------------------------------------------------------------

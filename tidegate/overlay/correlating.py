@@ -30,7 +30,7 @@ from tidegate.overlay.messages import (
 from tidegate.overlay.operators import Operator
 from tidegate.overlay.strategy import Sends, Strategy
 
-__all__ = ["Correlating", "Routes", "along_paths"]
+__all__ = ["Correlating", "Routes", "along_paths", "for_results"]
 
 #: What goes to which neighbour in place of an operator.
 Routes = dict[str, tuple[Operator, ...]]
@@ -221,8 +221,7 @@ class Correlating(Strategy):
     def _reading(self, reading: Reading, sender: str, now: int) -> Sends:
         if reading.id in self.correlator:  # for one more result set: it was forwarded to whoever wants it before
             return []
-        held = replace(reading, results=()) if reading.results else reading
-        return self._results(self.correlator.take(held, self._origin(sender), now))
+        return self._results(self.correlator.take(for_results(reading, ()), self._origin(sender), now))
 
     def _results(self, wanted: Sequence[tuple[Key, Reading]]) -> Sends:
         """Readings to whom they are wanted by: to neighbours as they are or with the operators' names, to users."""
@@ -236,7 +235,7 @@ class Correlating(Strategy):
                 sends.append((owner, reading))
             else:
                 named.setdefault((owner, reading.id), (reading, []))[1].append(id)
-        sends += [(owner, replace(reading, results=tuple(ids))) for (owner, _), (reading, ids) in named.items()]
+        sends += [(owner, for_results(reading, tuple(ids))) for (owner, _), (reading, ids) in named.items()]
         return sends + [(LOCAL, Deliver(self._own[id][0], tuple(readings))) for id, readings in delivered.items()]
 
     # --- links ------------------------------------------------------------------------------------------------------
@@ -267,6 +266,13 @@ class Correlating(Strategy):
         for id in [id for id in self.wanted[sender] if id not in wanted]:
             sends += self._unsubscribe(id, sender, now)
         return sends
+
+
+def for_results(reading: Reading, results: tuple[str, ...]) -> Reading:
+    """A reading as part of some result sets. (``dataclasses.replace`` takes four times as long.)"""
+    if reading.results == results:
+        return reading
+    return Reading(reading.id, reading.source, reading.value, reading.time, results)
 
 
 def along_paths(operator: Operator, owner: str, advertised: Advertisements) -> Routes:

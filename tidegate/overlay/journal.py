@@ -8,12 +8,12 @@ from hashlib import blake2b
 from tidegate.model import micros
 from tidegate.overlay.messages import Publish, Reading
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "key_of"]
 
 Event = Reading | Publish
 
 
-def _key(event: Event) -> str:
+def key_of(event: Event) -> str:
     """What tells an event from others: START and END share an id, and a reading comes once for each result set."""
     if isinstance(event, Publish):
         publication = event.publication
@@ -39,20 +39,20 @@ class Journal:
         """The keys of what came and is still valid."""
         return tuple(self._heard)
 
-    def has_heard(self, event: Event) -> bool:
+    def has_heard(self, key: str) -> bool:
         """Whether it came before."""
-        return _key(event) in self._heard
+        return key in self._heard
 
-    def hear(self, event: Event, oldest: int) -> None:
+    def hear(self, key: str, event: Event, oldest: int) -> None:
         """Note what came; forget what is older than ``oldest``."""
         heard = self._heard
-        heard[_key(event)] = _time(event)
+        heard[key] = _time(event)
         while heard and heard[first := next(iter(heard))] < oldest:
             del heard[first]
 
     def say(self, event: Event, oldest: int) -> bool:
         """Note what goes out, or would if the link were there; whether it is new."""
-        said, key = self._said, _key(event)
+        said, key = self._said, key_of(event)
         if key in said:
             return False
         said[key] = event

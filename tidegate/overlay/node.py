@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from tidegate.errors import MessageError, SettingError, TidegateError, shown
-from tidegate.overlay.journal import Journal
+from tidegate.overlay.journal import Journal, key_of
 from tidegate.overlay.messages import LOCAL, Deliver, Message, Publish, Reading, Refuse, Sync
 from tidegate.overlay.strategy import Sends, Strategy
 from tidegate.overlay.wire import checked
@@ -80,11 +80,11 @@ class Node:
         return self._said(self.strategy.take(message, sender, self.now))
 
     def _event(self, message: Reading | Publish, sender: str) -> Sends:
-        heard = self._journals[sender]
-        if heard.has_heard(message):
-            raise MessageError("each event once", "a repeated one", self.name)
-        sends = self.strategy.take(message, sender, self.now)
-        heard.hear(message, self.now - self._validity)
+        heard, key, now = self._journals[sender], key_of(message), self.now
+        if heard.has_heard(key):
+            raise MessageError("each event once", f"a repeated one, {shown(key)}", self.name)
+        sends = self.strategy.take(message, sender, now)
+        heard.hear(key, message, now - self._validity)
         return sends
 
     def _said(self, sends: Sends) -> Sends:

@@ -35,7 +35,9 @@ def left_open() -> list[str]:
                 "**Data.** Which stations and which days were replayed is not said. Here, for each seed, random "
                 "stations and bursts of ten minutes from all over the six weeks in which all of them report: an "
                 "unbroken stretch of the same length would be one afternoon. Anemometers are silent in calm air; what "
-                "is missing is absent.",
+                "is missing is absent. Bursts are drawn again until every station has a moment that one range in ten "
+                "would match, since the paper's subscriptions all have matching events. An ambient temperature of "
+                "exactly −1, which looks like the mark of a failed sensor, is left in like all spikes.",
                 "**Rivals** run on the same node, with the same stores, the same check of covering pairs and the same "
                 "rule that a reading crosses a link once per neighbour where Table II says so. Operators are compared "
                 "before they are sent, not where they arrive, for all alike. A binary join whose main part is asked "

@@ -7,10 +7,9 @@ full result set. The one strategy that needs to know more than a node can see: t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from tidegate.covering.subsumption import Nothing
-from tidegate.overlay.correlating import Correlating, Routes
+from tidegate.overlay.correlating import Correlating, Routes, for_results
 from tidegate.overlay.messages import LOCAL, Deliver, Reading
 from tidegate.overlay.operators import Operator
 from tidegate.overlay.strategy import Sends
@@ -46,12 +45,12 @@ class Centralized(Correlating):
             return super()._reading(reading, sender, now)
         if sender != self.towards:
             return [(self.towards, reading)]
-        found = replace(reading, results=())
+        found = for_results(reading, ())
         sends: Sends = []
         for owner, wanted in self.wanted.items():
             mine = tuple(id for id in reading.results if id in wanted)
             if mine and owner != LOCAL:
-                sends.append((owner, replace(reading, results=mine)))
+                sends.append((owner, for_results(reading, mine)))
             elif mine:
                 sends += [(LOCAL, Deliver(self._own[id][0], (found,))) for id in mine]
         return sends
