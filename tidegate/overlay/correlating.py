@@ -65,6 +65,7 @@ class Correlating(Strategy):
         self._own: dict[str, tuple[str, int]] = {}
         self._mine: dict[str, str] = {}
         self._left: dict[str, tuple[int, int]] = {}
+        self._news: dict[tuple[str, str], int] = {}
         self._validity = validity
         self.meet(LOCAL)
 
@@ -107,6 +108,7 @@ class Correlating(Strategy):
                 return self._reading(message, sender, now)
             case Subscribe(operator):
                 self._expect(self._known(operator.id, sender) is None, "an operator that is new", operator.id)
+                self._expect_short(operator)
                 return self._subscribe(self._named(operator, now) if sender == LOCAL else operator, sender, now)
             case Unsubscribe(id):
                 known = self._known(id, sender)
@@ -123,6 +125,12 @@ class Correlating(Strategy):
     def _expect(self, holds: bool, expected: str, got: str) -> None:
         if not holds:
             raise MessageError(expected, shown(got), self.node)
+
+    def _expect_short(self, operator: Operator) -> None:
+        """Readings that are forgotten before their window ends would be lost without a word."""
+        if len(operator.parts) > 1 and operator.window >= self._validity:
+            expected = f"a window shorter than the {self._validity} µs for which readings are held"
+            raise MessageError(expected, f"{operator.window} µs", self.node)
 
     def _is_from(self, reading: Reading, sender: str) -> bool:
         return reading.source in self.advertised[sender]
@@ -179,7 +187,7 @@ class Correlating(Strategy):
         for key, join in zip(keys, asked, strict=True):
             self.correlator.add(key, self._owner[sender], join)
         held = [found for key in keys for found in self.correlator.ask(key, now)]
-        return [*self._placed(entry, sender), *self._results(held)]
+        return [*self._placed(entry, sender), *self._results(held, now)]
 
     def _unsubscribe(self, id: str, sender: str, now: int) -> Sends:
         gone = self.wanted[sender].pop(id)
@@ -221,22 +229,33 @@ class Correlating(Strategy):
     def _reading(self, reading: Reading, sender: str, now: int) -> Sends:
         if reading.id in self.correlator:  # for one more result set: it was forwarded to whoever wants it before
             return []
-        return self._results(self.correlator.take(for_results(reading, ()), self._origin(sender), now))
+        return self._results(self.correlator.take(for_results(reading, ()), self._origin(sender), now), now)
 
-    def _results(self, wanted: Sequence[tuple[Key, Reading]]) -> Sends:
+    def _results(self, wanted: Sequence[tuple[Key, Reading]], now: int) -> Sends:
         """Readings to whom they are wanted by: to neighbours as they are or with the operators' names, to users."""
         sends: Sends = []
         delivered: dict[str, list[Reading]] = {}
         named: dict[tuple[str, str], tuple[Reading, list[str]]] = {}
         for (owner, id, _), reading in wanted:
             if owner == LOCAL:
-                delivered.setdefault(id, []).append(reading)
+                if self._is_news(id, reading, now):
+                    delivered.setdefault(id, []).append(reading)
             elif self.shares:
                 sends.append((owner, reading))
             else:
                 named.setdefault((owner, reading.id), (reading, []))[1].append(id)
         sends += [(owner, for_results(reading, tuple(ids))) for (owner, _), (reading, ids) in named.items()]
         return sends + [(LOCAL, Deliver(self._own[id][0], tuple(readings))) for id, readings in delivered.items()]
+
+    def _is_news(self, id: str, reading: Reading, now: int) -> bool:
+        """Whether a user was not told of a reading before, which can come again after its sensor had gone."""
+        news, oldest = self._news, now - self._validity
+        if (id, reading.id) in news:
+            return False
+        news[id, reading.id] = reading.time
+        while news and news[first := next(iter(news))] < oldest:
+            del news[first]
+        return True
 
     # --- links ------------------------------------------------------------------------------------------------------
 
@@ -249,6 +268,9 @@ class Correlating(Strategy):
         return tuple(sensors), tuple(Subscribe(operator) for operator in self.forwarded[neighbour].sent)
 
     def agree(self, sync: Sync, sender: str, now: int) -> Sends:
+        wanted = {message.operator.id: message.operator for message in sync.wanted if isinstance(message, Subscribe)}
+        for operator in wanted.values():
+            self._expect_short(operator)
         sends: Sends = []
         said = {advertised.source: advertised for advertised in sync.advertised}
         for source, known in list(self.advertised[sender].items()):
@@ -257,7 +279,6 @@ class Correlating(Strategy):
         for advertised in sync.advertised:
             if self.advertised.get(advertised.source) is None:
                 sends += self._advertise(advertised, sender)
-        wanted = {message.operator.id: message.operator for message in sync.wanted if isinstance(message, Subscribe)}
         for id, operator in wanted.items():
             if id in self.wanted[sender] and self.wanted[sender][id].operator != operator:
                 sends += self._unsubscribe(id, sender, now)

@@ -86,6 +86,13 @@ class Network:
             self._send(one, self.nodes[one].joined(other), told)
         return self._run(told)
 
+    def part(self, a: str, b: str) -> list[tuple[str, Message]]:
+        """Take a link away for good; what users were told because of it."""
+        told: list[tuple[str, Message]] = []
+        for one, other in ((a, b), (b, a)):
+            self._send(one, self.nodes[one].left(other), told)
+        return self._run(told)
+
     def _send(self, sender: str, sends: Sends, told: list[tuple[str, Message]]) -> None:
         for to, message in sends:
             if to == LOCAL:

@@ -30,6 +30,8 @@ class Node:
         self, name: str, neighbours: Iterable[str], strategy: Strategy, clock: Callable[[], int], validity: int
     ) -> None:
         self.name, self.strategy = name, strategy
+        if validity <= 0:
+            raise SettingError("a validity above 0 microseconds", shown(validity), name)
         self._clock, self._validity = clock, validity
         self._up: dict[str, bool] = {}
         self._journals: dict[str, Journal] = {LOCAL: Journal()}
@@ -60,7 +62,7 @@ class Node:
         """
         self.handled += 1
         try:
-            if sender != LOCAL and sender not in self._up:
+            if sender != LOCAL and not (isinstance(sender, str) and sender in self._up):
                 raise MessageError("a message from a neighbour", f"one from {shown(sender)}, who is none", self.name)
             return [(to, what) for to, what in self._taken(checked(message), sender) if to == LOCAL or self._up[to]]
         except TidegateError as error:
@@ -110,6 +112,13 @@ class Node:
             self._meet(neighbour)
         self._up[neighbour] = True
         return [(neighbour, Sync(*self.strategy.told(neighbour), tuple(self._journals[neighbour].heard)))]
+
+    def left(self, neighbour: str) -> Sends:
+        """The link has gone for good, and with it the sensors and wishes behind it."""
+        self.cut(neighbour)
+        sends = self._said(self.strategy.agree(Sync(), neighbour, self.now))
+        del self._up[neighbour], self._journals[neighbour]
+        return [(to, what) for to, what in sends if to == LOCAL or self._up.get(to)]
 
     def _meet(self, neighbour: str) -> None:
         if neighbour in (LOCAL, self.name):

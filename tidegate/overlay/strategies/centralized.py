@@ -52,5 +52,6 @@ class Centralized(Correlating):
             if mine and owner != LOCAL:
                 sends.append((owner, for_results(reading, mine)))
             elif mine:
-                sends += [(LOCAL, Deliver(self._own[id][0], (found,))) for id in mine]
+                news = [id for id in mine if self._is_news(id, found, now)]
+                sends += [(LOCAL, Deliver(self._own[id][0], (found,))) for id in news]
         return sends
