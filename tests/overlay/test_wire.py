@@ -313,7 +313,7 @@ BYTES = {
     "sync source twice": (at(SYNC, "advertised", 1, "source", put="z7"), "each of them once", "'z7' twice"),
     "sync wanted twice": (at(SYNC, "wanted", 1, "id", put="s1"), "each of them once", "'s1' twice", "$.wanted"),
     "sync held twice": (at(SYNC, "held", put=["r1", "r2", "r1"]), "each of them once", "'r1' twice", "$.held"),
-    "sync held long": (at(SYNC, "held", 1, put="x" * 1089), "at most 1088 characters", "$.held[1]"),
+    "sync held long": (at(SYNC, "held", 1, put="x" * 2113), "at most 2112 characters", "$.held[1]"),
     "sync part": (at(SYNC, "wanted", 0, *PART, "low", put=[]), "no bound", "$.wanted[0].operator.parts[0].low"),
 }
 

@@ -96,7 +96,8 @@ def test_subscriptions_are_as_the_paper_has_them(setup, folder):
 
 def draw(work, setup, rng, scale=1.0, station=0):
     sensors = [sensor for sensor in work.topology.sensors if sensor.station == station]
-    return module._subscription("q", setup, sensors, work, scale, rng)
+    chosen = rng.choice(len(sensors), rng.integers(setup.least, setup.most + 1), replace=False)
+    return module._subscription("q", [sensors[i] for i in chosen], work, scale, rng)
 
 
 @folders

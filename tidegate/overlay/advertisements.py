@@ -40,6 +40,10 @@ class Advertisements:
         """A neighbour that is new."""
         self._by_direction[direction] = {}
 
+    def leave(self, direction: str) -> None:
+        """A neighbour that has gone, and had no sensors left."""
+        del self._by_direction[direction]
+
     def add(self, direction: str, advertised: Advertise) -> None:
         """A sensor that was not known before."""
         self._by_direction[direction][advertised.source] = advertised

@@ -15,6 +15,7 @@ from tidegate.errors import MessageError, shown
 from tidegate.overlay.advertisements import Advertisements
 from tidegate.overlay.correlator import NOBODY, Correlator, Key
 from tidegate.overlay.forwarded import Forwarded
+from tidegate.overlay.journal import FEW
 from tidegate.overlay.messages import (
     LOCAL,
     Advertise,
@@ -22,15 +23,18 @@ from tidegate.overlay.messages import (
     Interest,
     Message,
     Reading,
+    Refuse,
     Subscribe,
     Sync,
     Unsubscribe,
     Withdraw,
 )
 from tidegate.overlay.operators import Operator
-from tidegate.overlay.strategy import Sends, Strategy
+from tidegate.overlay.strategy import Sends, Strategy, qualified
 
 __all__ = ["Correlating", "Routes", "along_paths", "for_results"]
+
+_SHORT = "an operator whose window is shorter than the time for which readings are held"
 
 #: What goes to which neighbour in place of an operator.
 Routes = dict[str, tuple[Operator, ...]]
@@ -62,10 +66,14 @@ class Correlating(Strategy):
         self.forwarded: dict[str, Forwarded] = {}
         self.correlator = Correlator(self.advertised, validity, self.returns)
         self._owner: dict[str, int] = {}
+        # Users' operators: by the network's id the user's, and how often it was used before; the other way round; and
+        # of those that are gone how often, and when last.
         self._own: dict[str, tuple[str, int]] = {}
         self._mine: dict[str, str] = {}
         self._left: dict[str, tuple[int, int]] = {}
-        self._news: dict[tuple[str, str], int] = {}
+        # What users were told: operator, source and id, with the reading's time.
+        self._news: dict[tuple[str, str, str], int] = {}
+        self._many = FEW
         self._validity = validity
         self.meet(LOCAL)
 
@@ -76,6 +84,14 @@ class Correlating(Strategy):
         self._owner[neighbour] = self.correlator.add_owner(
             self.shares and neighbour != LOCAL, holds=neighbour != LOCAL and not self.returns
         )
+
+    def leave(self, neighbour: str) -> None:
+        for wanted in self.wanted.values():
+            for entry in wanted.values():
+                entry.routes.pop(neighbour, None)
+        self.correlator.remove_owner(self._owner.pop(neighbour))
+        self.advertised.leave(neighbour)
+        del self.wanted[neighbour], self.forwarded[neighbour]
 
     @property
     def compared(self) -> int:
@@ -108,7 +124,7 @@ class Correlating(Strategy):
                 return self._reading(message, sender, now)
             case Subscribe(operator):
                 self._expect(self._known(operator.id, sender) is None, "an operator that is new", operator.id)
-                self._expect_short(operator)
+                self._expect(self._is_short(operator), _SHORT, operator.id)
                 return self._subscribe(self._named(operator, now) if sender == LOCAL else operator, sender, now)
             case Unsubscribe(id):
                 known = self._known(id, sender)
@@ -126,11 +142,9 @@ class Correlating(Strategy):
         if not holds:
             raise MessageError(expected, shown(got), self.node)
 
-    def _expect_short(self, operator: Operator) -> None:
-        """Readings that are forgotten before their window ends would be lost without a word."""
-        if len(operator.parts) > 1 and operator.window >= self._validity:
-            expected = f"a window shorter than the {self._validity} µs for which readings are held"
-            raise MessageError(expected, f"{operator.window} µs", self.node)
+    def _is_short(self, operator: Operator) -> bool:
+        """Whether readings are held for longer than its window: if not they would be lost without a word."""
+        return len(operator.parts) == 1 or operator.window < self._validity
 
     def _is_from(self, reading: Reading, sender: str) -> bool:
         return reading.source in self.advertised[sender]
@@ -144,15 +158,13 @@ class Correlating(Strategy):
     def _named(self, operator: Operator, now: int) -> Operator:
         """A user's operator as other nodes know it: by an id that is new in the whole network.
 
-        A bracket begins the names of parts (``Operator.only``). An id that is used again is counted, as results for
-        whoever had it before may still be under way.
+        One that is used again is counted, as results for whoever had it before may still be under way.
         """
         self._left = {id: left for id, left in self._left.items() if left[1] >= now - self._validity}
         times, _ = self._left.pop(operator.id, (0, 0))
-        again = f"~{times}" if times else ""
-        qualified = f"{self.node}/{operator.id.replace('%', '%25').replace('[', '%5B').replace('~', '%7E')}{again}"
-        self._mine[operator.id], self._own[qualified] = qualified, (operator.id, times)
-        return replace(operator, id=qualified)
+        name = qualified(self.node, operator.id) + (f"~{times}" if times else "")
+        self._mine[operator.id], self._own[name] = name, (operator.id, times)
+        return replace(operator, id=name)
 
     # --- sensors: Algorithm 1 ---------------------------------------------------------------------------------------
 
@@ -227,7 +239,7 @@ class Correlating(Strategy):
         return NOBODY if sender == LOCAL or self.returns else self._owner[sender]
 
     def _reading(self, reading: Reading, sender: str, now: int) -> Sends:
-        if reading.id in self.correlator:  # for one more result set: it was forwarded to whoever wants it before
+        if reading in self.correlator:  # for one more result set: it was forwarded to whoever wants it before
             return []
         return self._results(self.correlator.take(for_results(reading, ()), self._origin(sender), now), now)
 
@@ -235,7 +247,7 @@ class Correlating(Strategy):
         """Readings to whom they are wanted by: to neighbours as they are or with the operators' names, to users."""
         sends: Sends = []
         delivered: dict[str, list[Reading]] = {}
-        named: dict[tuple[str, str], tuple[Reading, list[str]]] = {}
+        named: dict[tuple[str, str, str], tuple[Reading, list[str]]] = {}
         for (owner, id, _), reading in wanted:
             if owner == LOCAL:
                 if self._is_news(id, reading, now):
@@ -243,18 +255,19 @@ class Correlating(Strategy):
             elif self.shares:
                 sends.append((owner, reading))
             else:
-                named.setdefault((owner, reading.id), (reading, []))[1].append(id)
-        sends += [(owner, for_results(reading, tuple(ids))) for (owner, _), (reading, ids) in named.items()]
+                named.setdefault((owner, reading.source, reading.id), (reading, []))[1].append(id)
+        sends += [(owner, for_results(reading, tuple(ids))) for (owner, *_), (reading, ids) in named.items()]
         return sends + [(LOCAL, Deliver(self._own[id][0], tuple(readings))) for id, readings in delivered.items()]
 
     def _is_news(self, id: str, reading: Reading, now: int) -> bool:
         """Whether a user was not told of a reading before, which can come again after its sensor had gone."""
-        news, oldest = self._news, now - self._validity
-        if (id, reading.id) in news:
+        key = id, reading.source, reading.id
+        if key in self._news:
             return False
-        news[id, reading.id] = reading.time
-        while news and news[first := next(iter(news))] < oldest:
-            del news[first]
+        self._news[key] = reading.time
+        if len(self._news) > self._many:
+            self._news = {key: time for key, time in self._news.items() if time >= now - self._validity}
+            self._many = max(2 * len(self._news), FEW)
         return True
 
     # --- links ------------------------------------------------------------------------------------------------------
@@ -268,10 +281,14 @@ class Correlating(Strategy):
         return tuple(sensors), tuple(Subscribe(operator) for operator in self.forwarded[neighbour].sent)
 
     def agree(self, sync: Sync, sender: str, now: int) -> Sends:
-        wanted = {message.operator.id: message.operator for message in sync.wanted if isinstance(message, Subscribe)}
-        for operator in wanted.values():
-            self._expect_short(operator)
+        wanted: dict[str, Operator] = {}
         sends: Sends = []
+        for message in sync.wanted:
+            if isinstance(message, Subscribe) and self._is_short(message.operator):
+                wanted[message.operator.id] = message.operator
+            else:
+                id = message.operator.id if isinstance(message, Subscribe) else message.id
+                sends.append((sender, _refused(_SHORT, id, self.node)))
         said = {advertised.source: advertised for advertised in sync.advertised}
         for source, known in list(self.advertised[sender].items()):
             if said.get(source) != known:
@@ -279,6 +296,8 @@ class Correlating(Strategy):
         for advertised in sync.advertised:
             if self.advertised.get(advertised.source) is None:
                 sends += self._advertise(advertised, sender)
+            elif self.advertised.direction(advertised.source) != sender:
+                sends.append((sender, _refused("a sensor that is new", advertised.source, self.node)))
         for id, operator in wanted.items():
             if id in self.wanted[sender] and self.wanted[sender][id].operator != operator:
                 sends += self._unsubscribe(id, sender, now)
@@ -287,6 +306,10 @@ class Correlating(Strategy):
         for id in [id for id in self.wanted[sender] if id not in wanted]:
             sends += self._unsubscribe(id, sender, now)
         return sends
+
+
+def _refused(expected: str, got: str, at: str) -> Refuse:
+    return Refuse(str(MessageError(expected, shown(got), at)))
 
 
 def for_results(reading: Reading, results: tuple[str, ...]) -> Reading:

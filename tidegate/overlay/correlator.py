@@ -37,11 +37,12 @@ class Correlator:
         self._advertised, self._validity, self._returns = advertised, validity, returns
         self._once: list[bool] = []
         self._holds: list[bool] = []
+        self._free: list[int] = []
         self._operators: dict[Key, tuple[int, Operator]] = {}
         self._keys: list[Key] = []
         self._row: dict[str, int] = {}
         self._readings: dict[int, Reading] = {}
-        self._held: set[str] = set()
+        self._held: set[tuple[str, str]] = set()
         self._number = 0
         self._swept = 0
         self._room = 4
@@ -69,10 +70,21 @@ class Correlator:
         ``once``: he gets a reading once, whichever of his operators wants it, not once for each of them. ``holds``: he
         keeps readings himself, and with a new operator needs only those that he did not get for another.
         """
+        self._stale = True
+        if self._free:
+            number = self._free.pop()
+            self._once[number], self._holds[number] = once, holds
+            return number
         self._once.append(once)
         self._holds.append(holds)
-        self._stale = True
         return len(self._once) - 1
+
+    def remove_owner(self, number: int) -> None:
+        """One who is gone, with all his operators. Whoever gets his number has none of the readings."""
+        self._free.append(number)
+        if number < self._unsent.shape[1]:
+            self._sent[:, :, number] = False
+            self._unsent[:, number] = self._size
 
     def add(self, key: Key, owner: int, operator: Operator) -> None:
         """An operator of an owner's."""
@@ -90,9 +102,9 @@ class Correlator:
 
     # --- readings ---------------------------------------------------------------------------------------------------
 
-    def __contains__(self, id: str) -> bool:
-        """Whether a reading is held."""
-        return id in self._held
+    def __contains__(self, reading: Reading) -> bool:
+        """Whether a reading is held; ids are its sensor's own."""
+        return (reading.source, reading.id) in self._held
 
     def take(self, reading: Reading, origin: int, now: int) -> list[tuple[Key, Reading]]:
         """Hold a reading; the readings that are wanted now and by which operator. Of an owner who gets each reading
@@ -106,7 +118,7 @@ class Correlator:
         if self._stale:
             self._arrange()
         row = self._row[reading.source]
-        if now - self._swept > self._validity // 2:
+        if abs(now - self._swept) > self._validity // 2:
             self._swept = now
             self._forget(range(len(self._size)), now - self._validity)
         if self._size[row] == self._room:
@@ -114,7 +126,7 @@ class Correlator:
         number = self._number
         self._number += 1
         self._readings[number] = reading
-        self._held.add(reading.id)
+        self._held.add((reading.source, reading.id))
         ops, serials, n, compared = take(
             row, origin, reading.time, reading.value, number, now - self._validity,
             self._time, self._value, self._serial, self._size, self._lon, self._lat,
@@ -134,7 +146,7 @@ class Correlator:
             self._arrange()
         return self._found(
             *ask(
-                self._keys.index(key), now - self._validity,
+                self._position[key], now - self._validity,
                 self._time, self._value, self._serial, self._size, self._lon, self._lat,
                 self._unsent, self._sent, self._told,
                 self._member_row, self._part_member, self._low, self._high, self._emits,
@@ -168,7 +180,7 @@ class Correlator:
         if gone:
             held = {int(n) for row, size in enumerate(self._size) for n in self._serial[row, :size]}
             self._readings = {number: reading for number, reading in self._readings.items() if number in held}
-            self._held = {reading.id for reading in self._readings.values()}
+            self._held = {(reading.source, reading.id) for reading in self._readings.values()}
 
     def _widen(self) -> None:
         """Room for more readings of a sensor."""
@@ -183,9 +195,11 @@ class Correlator:
 
     def _arrange(self) -> None:
         """Put the arrays in order for the operators, owners and sensors there are."""
+        self._drop_rows()
         rows = self._row
         before, told = self._members, self._told
         self._keys, self._members = list(self._operators), {}
+        self._position = {key: o for o, key in enumerate(self._keys)}
         member_row: list[int] = []
         part_member, part_op, op_part = [0], [], [0]
         sides, emits = [], []
@@ -222,6 +236,23 @@ class Correlator:
         counts = np.bincount(self._member_row, minlength=len(self._row))
         self._row_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         self._stale = False
+
+    def _drop_rows(self) -> None:
+        """Give up the rows of sensors that have gone, once they are many."""
+        made = len(self._size)
+        kept = {
+            source: row
+            for source, row in self._row.items()
+            if row >= made or self._size[row] or self._advertised.get(source) is not None
+        }
+        if len(self._row) < 2 * len(kept) + 64:
+            return
+        new = {row: i for i, row in enumerate(sorted(kept.values()))}
+        rows = [row for row in new if row < made]
+        self._time, self._value, self._serial = self._time[rows], self._value[rows], self._serial[rows]
+        self._size, self._sent, self._unsent = self._size[rows], self._sent[rows], self._unsent[rows]
+        self._members = {(key, i, new[row]): m for (key, i, row), m in self._members.items() if row in new}
+        self._row = {source: new[row] for source, row in kept.items()}
 
     def _add_rows(self) -> None:
         """Rows for new sensors, columns for new owners, places of sensors that may have moved."""

@@ -60,6 +60,9 @@ class Forwarded:
         shown = [other for other in list(hidden.values()) if self._is_sent(other)]
         for other in shown:
             del hidden[other.id]
+        if not self._boxes[operator.signature]:  # and so nothing is hidden
+            del self._boxes[operator.signature]
+            self._hidden.pop(operator.signature, None)
         return True, shown
 
     def _is_sent(self, operator: Operator) -> bool:

@@ -8,19 +8,24 @@ from hashlib import blake2b
 from tidegate.model import micros
 from tidegate.overlay.messages import Publish, Reading
 
-__all__ = ["Journal", "key_of"]
+__all__ = ["FEW", "Journal", "key_of"]
 
 Event = Reading | Publish
+
+#: So many are not worth looking through for what is no longer valid.
+FEW = 1_024
 
 
 def key_of(event: Event) -> str:
     """What tells an event from others: START and END share an id, and a reading comes once for each result set."""
     if isinstance(event, Publish):
         publication = event.publication
-        return publication.id if publication.phase is None else f"{publication.id}\t{publication.phase}"
-    if not event.results:
-        return event.id
-    return f"{event.id}\t{blake2b(chr(9).join(event.results).encode(), digest_size=16).hexdigest()}"
+        source, id, more = publication.source, publication.id, publication.phase or ""
+    else:
+        source, id, more = event.source, event.id, ""
+        if event.results:
+            more = blake2b("\t".join(event.results).encode(), digest_size=16).hexdigest()
+    return f"{len(source)}.{len(id)}.{source}{id}{more}"
 
 
 def _time(event: Event) -> int:
@@ -33,10 +38,11 @@ class Journal:
     def __init__(self) -> None:
         self._heard: dict[str, int] = {}
         self._said: dict[str, Event] = {}
+        self._many = FEW
 
     @property
     def heard(self) -> tuple[str, ...]:
-        """The keys of what came and is still valid."""
+        """The keys of what came and may still be valid."""
         return tuple(self._heard)
 
     def has_heard(self, key: str) -> bool:
@@ -45,20 +51,24 @@ class Journal:
 
     def hear(self, key: str, event: Event, oldest: int) -> None:
         """Note what came; forget what is older than ``oldest``."""
-        heard = self._heard
-        heard[key] = _time(event)
-        while heard and heard[first := next(iter(heard))] < oldest:
-            del heard[first]
+        self._heard[key] = _time(event)
+        self._prune(oldest)
 
     def say(self, event: Event, oldest: int) -> bool:
         """Note what goes out, or would if the link were there; whether it is new."""
-        said, key = self._said, key_of(event)
-        if key in said:
+        key = key_of(event)
+        if key in self._said:
             return False
-        said[key] = event
-        while said and _time(said[first := next(iter(said))]) < oldest:
-            del said[first]
+        self._said[key] = event
+        self._prune(oldest)
         return True
+
+    def _prune(self, oldest: int) -> None:
+        """Forget what is no longer valid, whenever there has come to be twice as much as was valid the last time."""
+        if len(self._heard) + len(self._said) > self._many:
+            self._heard = {key: time for key, time in self._heard.items() if time >= oldest}
+            self._said = {key: event for key, event in self._said.items() if _time(event) >= oldest}
+            self._many = max(2 * (len(self._heard) + len(self._said)), FEW)
 
     def missing(self, held: Collection[str], oldest: int) -> list[Event]:
         """What went out, is still valid and did not arrive."""

@@ -30,11 +30,12 @@ class Node:
         self, name: str, neighbours: Iterable[str], strategy: Strategy, clock: Callable[[], int], validity: int
     ) -> None:
         self.name, self.strategy = name, strategy
-        if validity <= 0:
-            raise SettingError("a validity above 0 microseconds", shown(validity), name)
+        if not (isinstance(validity, int) and 0 < validity < 2**62):
+            raise SettingError("a validity in microseconds above 0", shown(validity), name)
         self._clock, self._validity = clock, validity
         self._up: dict[str, bool] = {}
         self._journals: dict[str, Journal] = {LOCAL: Journal()}
+        self._early: dict[str, list[Message]] = {}
         self.handled = 0
         self.refused: Counter[str] = Counter()
         strategy.enter(name, validity)
@@ -64,12 +65,19 @@ class Node:
         try:
             if sender != LOCAL and not (isinstance(sender, str) and sender in self._up):
                 raise MessageError("a message from a neighbour", f"one from {shown(sender)}, who is none", self.name)
-            return [(to, what) for to, what in self._taken(checked(message), sender) if to == LOCAL or self._up[to]]
+            return self._passing(self._taken(checked(message), sender))
         except TidegateError as error:
             self.refused[error.code] += 1
             return [] if isinstance(message, Refuse) else [(sender, Refuse(str(error), error.code))]
 
+    def _passing(self, sends: Sends) -> Sends:
+        """What can be sent now."""
+        return [(to, what) for to, what in sends if to == LOCAL or self._up.get(to)]
+
     def _taken(self, message: Message, sender: str) -> Sends:
+        if sender in self._early or (isinstance(message, Sync) and not self._up.get(sender, True)):
+            self._early.setdefault(sender, []).append(message)  # the other side knew of the link first
+            return []
         if isinstance(message, Reading | Publish):
             return self._said(self._event(message, sender))
         if isinstance(message, Refuse):
@@ -95,7 +103,7 @@ class Node:
         return [
             (to, what)
             for to, what in sends
-            if not isinstance(what, Reading | Publish) or self._journals[to].say(what, oldest)
+            if not isinstance(what, Reading | Publish) or (to in self._up and self._journals[to].say(what, oldest))
         ]
 
     # --- links ------------------------------------------------------------------------------------------------------
@@ -111,14 +119,19 @@ class Node:
         if neighbour not in self._up:
             self._meet(neighbour)
         self._up[neighbour] = True
-        return [(neighbour, Sync(*self.strategy.told(neighbour), tuple(self._journals[neighbour].heard)))]
+        sends: Sends = [(neighbour, Sync(*self.strategy.told(neighbour), self._journals[neighbour].heard))]
+        for message in self._early.pop(neighbour, []):
+            sends += self.handle(message, neighbour)
+        return sends
 
     def left(self, neighbour: str) -> Sends:
         """The link has gone for good, and with it the sensors and wishes behind it."""
         self.cut(neighbour)
         sends = self._said(self.strategy.agree(Sync(), neighbour, self.now))
+        self.strategy.leave(neighbour)
         del self._up[neighbour], self._journals[neighbour]
-        return [(to, what) for to, what in sends if to == LOCAL or self._up.get(to)]
+        self._early.pop(neighbour, None)
+        return self._passing(sends)
 
     def _meet(self, neighbour: str) -> None:
         if neighbour in (LOCAL, self.name):

@@ -6,10 +6,16 @@ from typing import ClassVar
 
 from tidegate.overlay.messages import Advertise, Interest, Message, Subscribe, Sync
 
-__all__ = ["Sends", "Strategy"]
+__all__ = ["Sends", "Strategy", "qualified"]
 
 #: Receivers and what they are sent, in that order.
 Sends = list[tuple[str, Message]]
+
+
+def qualified(node: str, id: str) -> str:
+    """A user's id as other nodes know it: the first stroke ends the node's name, a bracket begins what nodes add."""
+    name = node.replace("%", "%25").replace("/", "%2F").replace("[", "%5B")
+    return f"{name}/{id.replace('%', '%25').replace('[', '%5B').replace('~', '%7E')}"
 
 
 class Strategy:
@@ -23,6 +29,10 @@ class Strategy:
 
     def meet(self, neighbour: str) -> None:
         """A neighbour that is new."""
+        raise NotImplementedError
+
+    def leave(self, neighbour: str) -> None:
+        """A neighbour that has gone for good, after all that he wanted and had was taken back."""
         raise NotImplementedError
 
     def take(self, message: Message, sender: str, now: int) -> Sends:

@@ -86,7 +86,7 @@ _PARTS, _DAYS = DEFAULT_LIMITS.filters, DEFAULT_LIMITS.window // 86_400
 
 _name = Text(NAME_LENGTH)
 #: An id, and what tells apart events of the same id (``overlay/journal.py``).
-_key = Text(NAME_LENGTH + 64)
+_key = Text(2 * NAME_LENGTH + 64)
 #: What is split off an operator is called ``id[label,label]``, with the corners of regions in the labels.
 _operator_name = Text((NAME_LENGTH + 128) * (_PARTS + 1))
 _text = Text(DEFAULT_LIMITS.text_length)

@@ -32,10 +32,25 @@ class Centralized(Correlating):
         self.towards = towards
 
     def listeners(self, sender: str) -> Iterable[str]:
-        return [] if self.towards is None else [self.towards]
+        return (
+            [self.towards]
+            if self.towards is not None and self.towards in self.wanted and sender != self.towards
+            else []
+        )
 
     def routes(self, operator: Operator, owner: str) -> Routes:
-        return {} if self.towards is None else {self.towards: (operator,)}
+        return (
+            {self.towards: (operator,)}
+            if self.towards is not None and self.towards in self.wanted and owner != self.towards
+            else {}
+        )
+
+    def meet(self, neighbour: str) -> None:
+        super().meet(neighbour)
+        if neighbour == self.towards:  # what is wanted here already goes there with the Sync
+            for owner, wanted in self.wanted.items():
+                for entry in wanted.values():
+                    self._placed(entry, owner)
 
     def _is_from(self, reading: Reading, sender: str) -> bool:
         return (sender == self.towards and bool(reading.results)) or super()._is_from(reading, sender)

@@ -28,7 +28,7 @@ from tidegate.overlay.messages import (
     Sync,
     Unsubscribe,
 )
-from tidegate.overlay.strategy import Sends, Strategy
+from tidegate.overlay.strategy import Sends, Strategy, qualified
 from tidegate.overlay.upwards import Upwards
 
 __all__ = ["Covering"]
@@ -71,6 +71,9 @@ class Covering(Strategy):
     def meet(self, neighbour: str) -> None:
         self._neighbours.add(neighbour)
 
+    def leave(self, neighbour: str) -> None:
+        self._neighbours.remove(neighbour)
+
     @property
     def compared(self) -> int:
         """Publications with interests, and interests with what was asked for."""
@@ -86,14 +89,14 @@ class Covering(Strategy):
                 self._expect(
                     sender != self.master, "an interest of a user or a child", f"one of the master {shown(sender)}"
                 )
-                qualified = self._qualified(id) if sender == LOCAL else id
-                self._expect_new(qualified)
-                return self._hold(qualified, message, sender, read(where, self._limits))
+                known = qualified(self.node, id) if sender == LOCAL else id
+                self._expect_new(known)
+                return self._hold(known, message, sender, read(where, self._limits))
             case Unsubscribe(id):
-                qualified = self._qualified(id) if sender == LOCAL else id
-                held = self._held.get(qualified)
+                known = qualified(self.node, id) if sender == LOCAL else id
+                held = self._held.get(known)
                 self._expect(held is not None and held.owner == sender, "an interest that came from there", shown(id))
-                return self._drop(qualified)
+                return self._drop(known)
         raise MessageError(f"a message that the strategy {self.name} knows", type(message).__name__, self.node)
 
     def _expect(self, holds: bool, expected: str, got: str) -> None:
@@ -102,10 +105,6 @@ class Covering(Strategy):
 
     def _expect_new(self, id: str) -> None:
         self._expect(id not in self._held and id not in self._upwards, "an interest that is new", shown(id))
-
-    def _qualified(self, id: str) -> str:
-        """A user's id as other nodes know it; a bracket begins what tells apart the interests of the node itself."""
-        return f"{self.node}/{id.replace('%', '%25').replace('[', '%5B')}"
 
     # --- interests --------------------------------------------------------------------------------------------------
 
