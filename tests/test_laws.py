@@ -125,14 +125,14 @@ def test_the_example_of_a_function_is_one(op):
 
 
 @pytest.mark.slow
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(nodes=st.lists(expressions(ALL), min_size=1, max_size=20), batch=publications(mixed=True, most=12))
 def test_families_together_equal_oracle_at_length(nodes, batch):
     laws.engine_equals_oracle(nodes, batch, oracle.holds)
 
 
 @pytest.mark.slow
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(nodes=st.lists(expressions(ALL, most=3), min_size=8, max_size=40), batch=publications(mixed=True, most=12))
 def test_bucketed_families_together_equal_oracle_at_length(small_tables, nodes, batch):
     laws.engine_equals_oracle(nodes, batch, oracle.holds)

@@ -81,7 +81,7 @@ def test_any_tree_round_trips(tree):
 
 
 @pytest.mark.slow
-@settings(max_examples=4_000, deadline=None)
+@settings(max_examples=1_200, deadline=None)
 @given(trees)
 def test_any_tree_round_trips_long(tree):
     check_laws(tree)

@@ -350,7 +350,7 @@ def test_shards_equal_oracle(script, lateness, shards):
 
 
 @pytest.mark.slow
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(script=looking_back_scripts(), lateness=latenesses)
 def test_engine_equals_oracle_at_length(script, lateness):
     follows(script, lateness)

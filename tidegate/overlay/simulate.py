@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.covering.subsumption import Exact, Probabilistic
+from tidegate.engine import without_garbage_collection
 from tidegate.errors import SettingError, shown
 from tidegate.overlay.messages import Advertise, Deliver, Message, Reading, Subscribe
 from tidegate.overlay.network import Network
@@ -147,6 +148,11 @@ def plan(
 
 def measure(cell: Cell, folder: Path | None) -> dict[str, Any]:
     """Register the subscriptions, replay the readings, count. ``folder`` has SensorScope's files; None generates."""
+    with without_garbage_collection():
+        return _measured(cell, folder)
+
+
+def _measured(cell: Cell, folder: Path | None) -> dict[str, Any]:
     begun = perf_counter()
     work, expected = _prepared(cell.setup, cell.seed, folder, cell.rounds, cell.subscriptions, cell.scale)
     # Held for two windows: one for readings that came before, one for those that a match lets go late.
