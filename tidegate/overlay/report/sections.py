@@ -70,7 +70,7 @@ def opening(cells: Cells, command: str, machine: Mapping[str, Any]) -> list[str]
         paragraph(
             " ".join(data.get(kind, f"The readings are called {kind}.") for kind in kinds)
             + " The positions of the stations and the networks themselves are synthetic: neither the paper nor the "
-            "data has them. Each seed has a network, a stretch of data and subscriptions of its own; all strategies "
+            "data has them. Each seed has a network, moments of the data and subscriptions of its own; all strategies "
             "and counts share them."
         ),
         table(
