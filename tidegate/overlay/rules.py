@@ -5,6 +5,7 @@ All that is refused is a ``MessageError`` that tells the path to it. Knows no me
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields
 from itertools import repeat
@@ -19,12 +20,12 @@ __all__ = ["LARGEST", "Bound", "Each", "Kinds", "Many", "Number", "Object", "Rul
 LARGEST = 1.7976931348623157e308
 
 
-class Rule:
+class Rule(ABC):
     """``check`` refuses a value that an object holds, ``read`` makes a value from JSON, ``write`` makes JSON of it."""
 
+    @abstractmethod
     def check(self, value: Any) -> None:
         """Raise ``MessageError`` if this is no such value."""
-        raise NotImplementedError
 
     def read(self, json: Any) -> Any:
         """The value that the JSON stands for; ``MessageError`` if it stands for none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from tidegate.overlay.messages import Advertise, Interest, Message, Subscribe, Sync
@@ -18,39 +19,39 @@ def qualified(node: str, id: str) -> str:
     return f"{name}/{id.replace('%', '%25').replace('[', '%5B').replace('~', '%7E')}"
 
 
-class Strategy:
-    """What every strategy offers to its node. It neither knows whether links are cut nor who a message's bytes are."""
+class Strategy(ABC):
+    """What every strategy offers to its node. It knows neither bytes nor whether links are cut."""
 
     name: ClassVar[str]
 
+    @abstractmethod
     def enter(self, node: str, validity: int) -> None:
         """Called once, by the node that the strategy belongs to."""
-        raise NotImplementedError
 
+    @abstractmethod
     def meet(self, neighbour: str) -> None:
         """A neighbour that is new."""
-        raise NotImplementedError
 
+    @abstractmethod
     def leave(self, neighbour: str) -> None:
         """A neighbour that has gone for good, after all that he wanted and had was taken back."""
-        raise NotImplementedError
 
+    @abstractmethod
     def take(self, message: Message, sender: str, now: int) -> Sends:
         """What to send because of a message from a neighbour or from LOCAL; MessageError if it cannot be taken."""
-        raise NotImplementedError
 
+    @abstractmethod
     def told(self, neighbour: str) -> tuple[tuple[Advertise, ...], tuple[Subscribe | Interest, ...]]:
         """What a neighbour should have been told of sensors and wishes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def agree(self, sync: Sync, sender: str, now: int) -> Sends:
         """Make what is known of a neighbour what the neighbour says."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def compared(self) -> int:
         """How much was compared so far: parts with readings, boxes with boxes."""
-        raise NotImplementedError
 
     @property
     def undecided(self) -> int:

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.papers.temporal_kbn.tables import DATABASES, NAMED, SEED_63, SEED_64
+from tidegate.overlay.report.looks import STYLE
 
 __all__ = ["draw"]
 
@@ -19,18 +20,6 @@ Row = dict[str, Any]
 #: Colour and marker of each rival, the same in all figures (colours after Okabe and Ito).
 _LOOKS = {"ours": ("#D55E00", "o"), "paged": ("#0072B2", "s"), "rows": ("#000000", "^")}
 _GREY = "#888888"
-_STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.which": "major",
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "svg.hashsalt": "tidegate",  # so that the same results give the same file
-    "svg.fonttype": "none",
-}
 
 
 def draw(rows: list[Row], folder: Path) -> list[str]:
@@ -44,7 +33,7 @@ def draw(rows: list[Row], folder: Path) -> list[str]:
     drawn = []
     for name, (test, make) in figures.items():
         if any(row.get("test") == test for row in rows):
-            with mpl.rc_context(_STYLE):
+            with mpl.rc_context(STYLE):
                 figure = make(rows)
                 figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
                 figure.savefig(folder / f"{name}.svg", metadata={"Date": None})

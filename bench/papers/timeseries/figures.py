@@ -10,6 +10,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tidegate.overlay.report.looks import STYLE
+
 __all__ = ["draw"]
 
 Row = dict[str, Any]
@@ -23,18 +25,6 @@ _LOOKS = {
     "rstar_inserted": ("#56B4E9", "v", "R*-tree, one by one"),
 }
 _GREY = "#666666"
-_STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.grid.which": "major",
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "legend.frameon": False,
-    "svg.hashsalt": "tidegate",  # so that the same results give the same file
-    "svg.fonttype": "none",
-}
 
 
 def draw(rows: dict[str, Row], folder: Path) -> list[str]:
@@ -50,7 +40,7 @@ def draw(rows: dict[str, Row], folder: Path) -> list[str]:
     drawn = []
     for name, (needed, make) in figures.items():
         if all(what in rows for what in needed):
-            with mpl.rc_context(_STYLE):
+            with mpl.rc_context(STYLE):
                 figure = make(rows)
                 figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
                 figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
