@@ -93,6 +93,16 @@ def test_what_cannot_be_taken_is_refused_with_the_reason_and_changes_nothing(nod
     ]
 
 
+def test_of_a_sync_only_what_cannot_be_is_refused(node):
+    long = wish("long", "together('PT30S', source = 'y' AND b > 1, source = 'v' AND c > 1)")
+    short = wish("short", "source = 'y' AND b > 1")
+    sync = Sync((Advertise("x", "a"), Advertise("y", "b")), (long, short, Interest("t", "a > 1")))
+    refused = [answer.reason for to, answer in node.handle(sync, "left") if isinstance(answer, Refuse) and to == "left"]
+    assert [reason.split("got ")[1] for reason in refused] == ["'long'; at n", "'t'; at n", "'y'; at n"]
+    reading = Reading("r9", "y", 2.0, SECOND)
+    assert ("left", reading) in node.handle(reading, LOCAL)
+
+
 def test_a_refusal_is_counted_and_not_answered(node):
     assert node.handle(Refuse("no"), "left") == []
     assert node.handle(Refuse(5), "left") == []

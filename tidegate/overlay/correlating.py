@@ -284,11 +284,12 @@ class Correlating(Strategy):
         wanted: dict[str, Operator] = {}
         sends: Sends = []
         for message in sync.wanted:
-            if isinstance(message, Subscribe) and self._is_short(message.operator):
+            if isinstance(message, Interest):
+                sends.append((sender, _refused("an operator", message.id, self.node)))
+            elif self._is_short(message.operator):
                 wanted[message.operator.id] = message.operator
             else:
-                id = message.operator.id if isinstance(message, Subscribe) else message.id
-                sends.append((sender, _refused(_SHORT, id, self.node)))
+                sends.append((sender, _refused(_SHORT, message.operator.id, self.node)))
         said = {advertised.source: advertised for advertised in sync.advertised}
         for source, known in list(self.advertised[sender].items()):
             if said.get(source) != known:
