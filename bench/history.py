@@ -18,9 +18,9 @@ from bench.harness import Report, median, say, timed
 from bench.naive import Told
 from bench.papers.temporal_kbn.stopwatch import Stopwatch
 from bench.topk import BEGIN
+from tidegate.engine.pattern_shards import PatternShards
 from tidegate.index import Index
 from tidegate.patterns.past import Past
-from tidegate.stage import Stage
 
 __all__ = ["Case", "Lives", "main"]
 
@@ -188,7 +188,7 @@ def measure(report: Report, case: Case) -> None:
         timed_parts = {
             "select": (Index, "match"),
             "past": (Past, "step"),
-            "rows": (Stage, "_write"),  # what is written, and writing it
+            "rows": (PatternShards, "_write"),  # what is written, and writing it
             "write": (tg.History, "remember"),
         }
         with Stopwatch().on(**timed_parts) as watch:

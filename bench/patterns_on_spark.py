@@ -21,9 +21,9 @@ from bench.naive import Told
 from bench.pipeline import _Clocked, _folder, _seconds, _where
 from bench.together import Correlation
 from bench.topk import Case, Ranking
-from tidegate.pipeline.parquet import Parquet
 from tidegate.pipeline.session import session
-from tidegate.pipeline.sources import LoggedSource
+from tidegate.runs.parquet_sink import Parquet
+from tidegate.runs.sources import LogSource
 
 SEED = 2026
 #: Subscriptions of topk, and publications of their windows. More subscriptions with the small one only tell more.
@@ -109,7 +109,7 @@ def _rate(
                     log.append(piece)
         flow = _Clocked(
             spark,
-            LoggedSource(folder / "log", rows=batch),
+            LogSource(folder / "log", rows=batch),
             registry,
             [Parquet(folder / "out")],
             checkpoint=folder / "checkpoint",

@@ -26,11 +26,11 @@ from bench.harness import Report, median, say, timed
 from bench.workload import Workload, table
 from tidegate.index import ArrowBatch
 from tidegate.pipeline.flow import Flow
-from tidegate.pipeline.parquet import Parquet
 from tidegate.pipeline.session import session
-from tidegate.pipeline.sinks import Callback, Sink
-from tidegate.pipeline.sources import LoggedSource
-from tidegate.store.shelf import Shelf
+from tidegate.runs.parquet_sink import Parquet
+from tidegate.runs.sinks import Callback, Sink
+from tidegate.runs.sources import LogSource
+from tidegate.store.index_layers import IndexLayers
 
 SEED = 2026
 #: (subscriptions, width of their intervals, publications of a batch, batches)
@@ -120,7 +120,7 @@ class _Clocked(Flow):
 
 
 def _drain(spark: SparkSession, folder: Path, registry: tg.Registry, rows: int, sinks: list[Sink]) -> _Clocked:
-    source = LoggedSource(folder / "log", rows=rows)
+    source = LogSource(folder / "log", rows=rows)
     flow = _Clocked(spark, source, registry, sinks, checkpoint=folder / "checkpoint", patterns=False)
     flow.start(available_now=True)
     flow.wait()
@@ -254,7 +254,7 @@ def _pairs(grouped: pa.Table) -> set[tuple[str, str]]:
 
 def _bare(registry: tg.Registry, publications: pa.Table, version: int) -> tuple[float, set[tuple[str, str]]]:
     """The index alone on as many cores as the pipeline has: half of the publications in each of two processes."""
-    view = Shelf(registry.shelf).view(version, version)
+    view = IndexLayers(registry.index_storage).view(version, version)
     found = view.match(ArrowBatch.trusted(publications), version)
     ids = view.catalogue.texts("id", found.owners).to_pylist()
     names = publications.column("id").to_pylist()
@@ -371,9 +371,7 @@ def _latency(report: Report, spark: SparkSession, n: int, interval: float, secon
     with _folder() as folder, tg.Registry(folder / "registry.db") as registry:
         registry.subscribe(*work.subscriptions(0, n), tg.Subscription("all", "bench", "marked = 1"))
         log = tg.Log(folder / "log", version=lambda: registry.version)
-        flow = _Clocked(
-            spark, LoggedSource(folder / "log"), registry, [Callback(told)], checkpoint=folder / "checkpoint"
-        )
+        flow = _Clocked(spark, LogSource(folder / "log"), registry, [Callback(told)], checkpoint=folder / "checkpoint")
         flow.start()
         rng, number = np.random.default_rng(SEED), 0
         begin, measured = perf_counter(), None

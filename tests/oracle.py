@@ -22,7 +22,7 @@ import shapely
 
 from tidegate.language.tree import Array, Attribute, Box, Call, Geometry, Instant, Interval, Literal
 from tidegate.model import Publication
-from tidegate.shapes import named
+from tidegate.shapes import named_shapes
 
 EARTH_RADIUS = 6_371_008.8
 DAY = 86_400_000_000
@@ -114,7 +114,7 @@ def shape(attribute, series, mode=None, publication=None) -> float | None:
     if not isinstance(value, list) or any(isinstance(x, bool) or not isinstance(x, int | float) for x in value):
         return None
     if isinstance(series, Literal):
-        controls = named.find(series.value).points
+        controls = named_shapes.find(series.value).points
     else:
         controls = [float(item.value) for item in series.items]
     if mode is not None or isinstance(series, Literal):

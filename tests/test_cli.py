@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import tidegate as tg
 from tidegate.cli import bench as bench_command
 from tidegate.cli.app import app
-from tidegate.cli.publications import batches, publication, table
+from tidegate.cli.publication_files import batches, publication, table
 from tidegate.patterns import FAMILIES
 from tidegate.predicates import FUNCTIONS, MEASURES
 

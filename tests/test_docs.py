@@ -19,15 +19,15 @@ from bench.page import PAGE, page
 from tests.parts.spark import spark
 from tests.strategies import ONTOLOGY
 from tidegate.cli.app import app
-from tidegate.cli.publications import publication, table
+from tidegate.cli.publication_files import publication, table
 from tidegate.errors import CATALOGUE
 from tidegate.model import RESERVED
 from tidegate.patterns import FAMILIES
-from tidegate.pipeline.config import SECTIONS, SINKS, SOURCES, load
-from tidegate.pipeline.failure import failure
-from tidegate.pipeline.metrics import METRICS
 from tidegate.pipeline.session import SETTINGS
+from tidegate.pipeline.spark_failure import failure
 from tidegate.predicates import FUNCTIONS, MEASURES
+from tidegate.runs.config import SECTIONS, SINKS, SOURCES, load
+from tidegate.runs.metrics import METRICS
 
 __all__ = ["spark"]
 

@@ -15,7 +15,7 @@ import tidegate as tg
 from tidegate.index import Index, axes, segment
 from tidegate.index import index as index_module
 from tidegate.index.batch import Batch
-from tidegate.predicates.column import Many, column
+from tidegate.predicates.column import PointLists, column
 from tidegate.predicates.filter import Filter
 from tidegate.predicates.predicate import Within
 
@@ -36,7 +36,7 @@ class Points(Batch):
         found = self.columns.get(column.operand)
         if column == BAG and found is not None:
             offsets = np.concatenate([[0], np.cumsum([len(row) for row in found])]).astype(np.int64)
-            return Many(offsets, np.array([point for row in found for point in row], np.float64))
+            return PointLists(offsets, np.array([point for row in found for point in row], np.float64))
         return pa.array(found, pa.large_string()) if column == TEXT and found is not None else found
 
     def holds(self, clause, p) -> bool:

@@ -17,7 +17,7 @@ from bench.papers.timeseries.figures import draw
 from bench.papers.timeseries.findings import crossing, growth_of
 from bench.papers.timeseries.plan import QUICK
 from bench.papers.timeseries.walks import STEP, features, scale, walks
-from tidegate.shapes.group import Group
+from tidegate.shapes.sphere_group import SphereGroup
 
 MACHINE = {
     "time": "2026-11-15T00:00:00+00:00",
@@ -171,7 +171,7 @@ def test_brute_force_is_right_on_the_edge(on_the_edge):
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_structures_are_right_on_the_edge(on_the_edge, name):
     series, radii, naive = on_the_edge
-    assert same(Group(series.subscriptions, radii, structure=name).match(series.publications), naive)
+    assert same(SphereGroup(series.subscriptions, radii, structure=name).match(series.publications), naive)
 
 
 @pytest.mark.parametrize("kind", [Faiss, FaissOfOneRadius])

@@ -16,12 +16,12 @@ import tidegate as tg
 from tests.strategies import ATTRIBUTES, expressions, publications
 from tests.test_laws import ALL
 from tidegate.errors import PublicationError, TidegateError
-from tidegate.fault import Fault
 from tidegate.index.batch import ArrowBatch
 from tidegate.language import instant
 from tidegate.model import RESERVED
-from tidegate.records import columns, expand, expand_attributes, expansion, publication
-from tidegate.records.jsoncolumn import field
+from tidegate.records import attribute_expansion, columns, expand, expand_attributes, publication
+from tidegate.records.json_column import field
+from tidegate.rejected_row import RejectedRow
 from tidegate.testing import subscriptions
 
 NOW = "2026-11-15T08:00:00Z"
@@ -137,8 +137,8 @@ def all_rows(parts, faults):
 def cut(request, monkeypatch):
     """As it is, and with the bounds so low that all of them are met."""
     if request.param == "cut":
-        monkeypatch.setattr(expansion, "MOST_TEXTS", 3)
-        monkeypatch.setattr(expansion, "MOST_BYTES", 700)
+        monkeypatch.setattr(attribute_expansion, "MOST_TEXTS", 3)
+        monkeypatch.setattr(attribute_expansion, "MOST_BYTES", 700)
         monkeypatch.setattr(columns, "SPARSEST", 1)
         monkeypatch.setattr(columns, "KINDS", 2)
 
@@ -281,7 +281,7 @@ def test_what_is_no_publication_is_a_fault(name, wanted):
     text = json.dumps({"id": "p1", **FIELDS} | given) if isinstance(given, dict) else given
     good = [json.dumps({"id": f"p{i}", **FIELDS, "x": 1}) for i in (0, 2)]
     (((rows, table),), (fault,)) = expand([good[0], text, good[1]], wanted)
-    assert isinstance(fault, Fault)
+    assert isinstance(fault, RejectedRow)
     assert fault.row == 1
     assert fault.reason.startswith("expected ")
     assert fault.reason.endswith("row 1")

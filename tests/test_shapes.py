@@ -12,12 +12,12 @@ import pytest
 
 import tidegate as tg
 from tidegate.errors import LimitError, ParseError, SettingError, TidegateError, TypeMismatch
-from tidegate.index import spool
+from tidegate.index import overflow_file
 from tidegate.index.shapes import look_up_with
 from tidegate.language import from_json
 from tidegate.predicates import compile_filter
-from tidegate.shapes.group import How, structures
-from tidegate.shapes.normal import distance, normal
+from tidegate.shapes.normal_form import distance, normal
+from tidegate.shapes.sphere_group import ShapeLookup, structures
 from tidegate.shapes.transforms import PCA, TRANSFORMS
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -125,8 +125,8 @@ def test_all_that_a_deployment_may_choose_gives_the_same(tmp_path):
     subscriptions = [asking(near_to(row, float(rng.uniform(0, 8))), f"s{i}") for i, row in enumerate(rows)]
     expected = tg.Engine(subscriptions).publish(published(*others.tolist()))
     assert len(expected) > 50
-    hows = [How(transform, structure) for transform in TRANSFORMS for structure in structures()]
-    for number, how in enumerate([*hows, How(PCA.fit(rows, 5))]):
+    hows = [ShapeLookup(transform, structure) for transform in TRANSFORMS for structure in structures()]
+    for number, how in enumerate([*hows, ShapeLookup(PCA.fit(rows, 5))]):
         before = look_up_with(how)
         try:
             engine = tg.Engine([*subscriptions, asking("shape(close, (1, 2, 4)) <= 1", "other")])
@@ -138,7 +138,7 @@ def test_all_that_a_deployment_may_choose_gives_the_same(tmp_path):
 
 
 def test_doubles_that_are_many_lie_in_a_file(monkeypatch, tmp_path):
-    monkeypatch.setattr(spool, "_FEW", 100)
+    monkeypatch.setattr(overflow_file, "_FEW", 100)
     rng = np.random.default_rng(4)
     rows = series(rng, 700, 20)  # so long that their expressions go to the spool as well
     engine = tg.Engine([asking(near_to(row.tolist(), 0), f"s{i}") for i, row in enumerate(rows)])
@@ -322,7 +322,7 @@ def test_tolerances_beyond_all_shapes_are_near_everything():
 
 def test_an_unknown_way_to_look_up_is_refused():
     with pytest.raises(SettingError, match="one of fft, haar, paa as transform; got 'dct'"):
-        look_up_with(How("dct"))
+        look_up_with(ShapeLookup("dct"))
     assert issubclass(SettingError, TidegateError)
 
 
@@ -366,7 +366,7 @@ def test_where_there_is_no_room_nothing_has_changed(monkeypatch, fails):
     """First for the expression, then for the series."""
     rng = np.random.default_rng(9)
     rows = series(rng, 700, 3)
-    engine, calls, append = tg.Engine(), [], spool._write
+    engine, calls, append = tg.Engine(), [], overflow_file._write
 
     def full(descriptor, data, at):
         calls.append(at)
@@ -374,9 +374,9 @@ def test_where_there_is_no_room_nothing_has_changed(monkeypatch, fails):
             raise OSError(28, "No space left on device")
         append(descriptor, data, at)
 
-    monkeypatch.setattr(spool, "_FEW", 0)
+    monkeypatch.setattr(overflow_file, "_FEW", 0)
     engine.subscribe(asking(near_to(rows[0], 0), "zero"))
-    monkeypatch.setattr(spool, "_write", full)
+    monkeypatch.setattr(overflow_file, "_write", full)
     with pytest.raises(tg.StoreError, match="room for temporary files; got No space left on device"):
         engine.subscribe(asking(near_to(rows[1], 0), "one"))
     assert "one" not in engine
@@ -389,8 +389,8 @@ def test_where_there_is_no_room_nothing_has_changed(monkeypatch, fails):
 
 
 def test_a_spool_is_not_disturbed_by_a_child(monkeypatch):
-    monkeypatch.setattr(spool, "_FEW", 0)
-    kept = spool.Spool()
+    monkeypatch.setattr(overflow_file, "_FEW", 0)
+    kept = overflow_file.OverflowFile()
     kept.append(b"aaaaa")
     child = os.fork()
     if child == 0:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tests.strategies import conditions, publications
 from tests.test_laws import ALL
-from tidegate.fault import Fault
 from tidegate.index.batch import ArrowBatch, sift
-from tidegate.predicates.column import Many
+from tidegate.predicates.column import PointLists
 from tidegate.predicates.filter import compile_filter
+from tidegate.rejected_row import RejectedRow
 from tidegate.testing import as_table
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
@@ -205,7 +205,7 @@ def same(table):
 
 
 def same_points(a, b):
-    if isinstance(a, Many):
+    if isinstance(a, PointLists):
         return a.offsets.tolist() == b.offsets.tolist() and same_points(a.points, b.points)
     return np.array_equal(a, b, equal_nan=True) if isinstance(a, np.ndarray) else a == b
 
@@ -275,7 +275,7 @@ def test_nothing_may_be_left():
     table = columns(2, x=[nan, inf])
     batch, faults = sift(table)
     assert (batch.length, len(faults), batch.kept.tolist()) == (0, 2, [])
-    assert isinstance(faults[0], Fault)
+    assert isinstance(faults[0], RejectedRow)
     index = tg.Engine([tg.Subscription("s", "ann", "TRUE")])._index
     assert index.match(batch).owners.tolist() == []
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidegate.engine import Engine
+    from tidegate.engine.explain import Explanation
     from tidegate.errors import (
         LimitError,
         OntologyError,
@@ -27,13 +28,12 @@ if TYPE_CHECKING:
         UnknownFunction,
         UnknownSubscription,
     )
-    from tidegate.explain import Explanation
     from tidegate.language import Limits
     from tidegate.model import Notification, Publication, Subscription
     from tidegate.ontologies.ontology import Ontology
     from tidegate.pipeline.match import match
     from tidegate.pipeline.session import session
-    from tidegate.shapes.named import Named
+    from tidegate.shapes.named_shapes import NamedShape
     from tidegate.store.history import History
     from tidegate.store.log import Log
     from tidegate.store.notifications import NotificationStore
@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "tidegate.engine": ("Engine",),
+    "tidegate.engine.engine": ("Engine",),
     "tidegate.errors": (
         "LimitError",
         "OntologyError",
@@ -89,7 +89,7 @@ _HOMES = {
         "UnknownFunction",
         "UnknownSubscription",
     ),
-    "tidegate.explain": ("Explanation",),
+    "tidegate.engine.explain": ("Explanation",),
     "tidegate.language": ("Limits",),
     "tidegate.model": (
         "Notification",
@@ -106,7 +106,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 
-def load_shapes(path: "str | PathLike[str]") -> "list[Named]":
+def load_shapes(path: "str | PathLike[str]") -> "list[NamedShape]":
     """Take the shapes of a file, which expressions may name from now on: ``shape(close, 'my-shape') <= 3.5``.
 
     A TOML file has tables ``[shapes.my-shape]`` with ``points``, a list of 3 or more numbers, and, if wanted,
@@ -115,7 +115,7 @@ def load_shapes(path: "str | PathLike[str]") -> "list[Named]":
     known keeps its points, and other points for it are an error.
     """
     from tidegate.errors import SettingError, shown
-    from tidegate.shapes.named import load
+    from tidegate.shapes.named_shapes import load
 
     if not isinstance(path, str | PathLike):
         raise SettingError("the path of a file of shapes", shown(path))

@@ -20,7 +20,7 @@ from tidegate.engine import Engine
 from tidegate.index import ArrowBatch
 from tidegate.language import Call, Node, from_json, parse, to_json, to_text
 from tidegate.model import RESERVED, Notification, Publication, Subscription
-from tidegate.predicates.column import Column, Many, Points, Table
+from tidegate.predicates.column import Column, PointLists, Points, Table
 from tidegate.predicates.family import FUNCTIONS, MEASURES, Function, Measure
 from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.predicate import Predicate
@@ -333,7 +333,7 @@ def _listed(at: Column, table: Table) -> list[Any]:
     points = at.how.points(at.operand, table)
     if points is None:
         return [[] if at.how.is_many else None] * table.length
-    if isinstance(points, Many):
+    if isinstance(points, PointLists):
         flat = _plain(points.points)
         return [flat[a:b] for a, b in zip(points.offsets[:-1], points.offsets[1:], strict=True)]
     return _plain(points)

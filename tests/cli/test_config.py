@@ -11,7 +11,7 @@ import pytest
 from tests.cli.commands import CONFIG, config
 from tidegate.errors import SettingError
 from tidegate.index.shapes import looked_up_with
-from tidegate.pipeline.config import (
+from tidegate.runs.config import (
     CallbackOutput,
     ConsoleOutput,
     FilesInput,
@@ -20,12 +20,12 @@ from tidegate.pipeline.config import (
     KafkaOutput,
     LogInput,
     ParquetOutput,
-    Shapes,
+    ShapesSection,
     SqlOutput,
     load,
 )
-from tidegate.shapes.group import DEFAULT_HOW, How
-from tidegate.shapes.named import own
+from tidegate.shapes.named_shapes import own
+from tidegate.shapes.sphere_group import DEFAULT_HOW, ShapeLookup
 
 SOURCE, SUBSCRIPTIONS, SINK, RUN = (f"[{part}" for part in CONFIG.split("\n[")[1:])
 
@@ -107,14 +107,14 @@ def test_the_other_sections(tmp_path):
 
 def test_shapes_are_known_while_they_are_used(tmp_path):
     usual = load(config(tmp_path)).shapes
-    assert How(usual.transform, usual.structure, usual.features) == DEFAULT_HOW
+    assert ShapeLookup(usual.transform, usual.structure, usual.features) == DEFAULT_HOW
     (tmp_path / "mine.csv").write_text("my-shape, 0, 5, 1\n")
     text = '[shapes]\nfile = "mine.csv"\ntransform = "paa"\nstructure = "rstar"\nfeatures = 64'
     found = load(config(tmp_path, changed(shapes=text))).shapes
-    assert found == Shapes(str(tmp_path / "mine.csv"), "paa", "rstar", 64)
+    assert found == ShapesSection(str(tmp_path / "mine.csv"), "paa", "rstar", 64)
     with found.used():
         assert [shape.points for shape in own()] == [(0, 5, 1)]
-        assert looked_up_with() == How("paa", "rstar", 64)
+        assert looked_up_with() == ShapeLookup("paa", "rstar", 64)
     assert own() == []
     assert looked_up_with() == DEFAULT_HOW
     (tmp_path / "mine.csv").write_text("my-shape, 0, 5, x\n")
@@ -132,12 +132,15 @@ def test_shapes_are_known_while_they_are_used(tmp_path):
     ],
 )
 def test_kafka_brings_its_connector_unless_another_is_named(tmp_path, monkeypatch, spark, packages):
+    from tidegate.pipeline.from_config import session_of
+
     asked = {}
-    monkeypatch.setattr("tidegate.pipeline.session.session", lambda **options: asked.update(options))
-    found = load(config(tmp_path, changed(spark=spark)))
-    found.spark.session(kafka=True)
+    monkeypatch.setattr("tidegate.pipeline.from_config.session", lambda **options: asked.update(options))
+    kafka = '[source]\ntype = "kafka"\nservers = "localhost:9092"\ntopic = "readings"'
+    session_of(load(config(tmp_path, changed(spark=spark, source=kafka))))
     assert asked["packages"] == packages
-    found.spark.session(kafka=False)
+    found = load(config(tmp_path, changed(spark=spark)))
+    session_of(found)
     assert asked["packages"] == found.spark.packages
 
 
@@ -278,7 +281,7 @@ def test_a_file_that_is_none(tmp_path):
 def test_a_file_is_read_without_spark(tmp_path):
     path = config(tmp_path)
     code = (
-        "import sys, pathlib; import tidegate.cli.app; from tidegate.pipeline.config import load; "
+        "import sys, pathlib; import tidegate.cli.app; from tidegate.runs.config import load; "
         f"load(pathlib.Path({str(path)!r})).subscriptions.open().close(); sys.exit('pyspark' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

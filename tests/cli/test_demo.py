@@ -17,7 +17,7 @@ from tidegate.demo import subscriptions, tables
 def aside(monkeypatch):
     """Whether the cache for a faster start was made in passing; here it is not."""
     asked = []
-    monkeypatch.setattr("tidegate.pipeline.warmup.warmup_aside", lambda: asked.append(True))
+    monkeypatch.setattr("tidegate.pipeline.aot_warmup.warmup_aside", lambda: asked.append(True))
     return asked
 
 

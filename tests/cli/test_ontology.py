@@ -12,7 +12,7 @@ from tests.cli.commands import CONFIG, config, lines, refused, run
 from tests.parts.cellar import CELLAR, cellar
 from tidegate.errors import SettingError
 from tidegate.ontologies import current
-from tidegate.pipeline.config import Ontology, load
+from tidegate.runs.config import OntologySection, load
 
 RED = "isA(wine, 'w:Red')"
 PREFIX = ("--prefix", f"w={CELLAR}")
@@ -111,12 +111,12 @@ def test_options_that_cannot_be_used_are_one_message(tmp_path, wines, subscripti
 
 
 def test_the_section(tmp_path, wines):
-    assert load(config(tmp_path)).ontology == Ontology()
+    assert load(config(tmp_path)).ontology == OntologySection()
     found = load(config(tmp_path, CONFIG + SECTION)).ontology
-    assert found == Ontology((str(wines),), {"w": CELLAR})
+    assert found == OntologySection((str(wines),), {"w": CELLAR})
     with found.used():
         assert current.get().terms("isA", f"{CELLAR}White") == {f"{CELLAR}riesling"}
-    with Ontology().used():
+    with OntologySection().used():
         assert current.get() is None
     wines.write_text("nonsense")
     with pytest.raises(tg.TidegateError, match=r"cellar\.ttl"), found.used():

@@ -7,7 +7,7 @@ import pytest
 
 import tidegate as tg
 from tests.cli.commands import CONFIG, config, lines, refused, run
-from tidegate.shapes.named import own, use
+from tidegate.shapes.named_shapes import own, use
 
 MINE = "[shapes.my-shape]\npoints = [0, 5, 1]\n"
 WHERE = "shape(close, 'my-shape') <= 0.5"

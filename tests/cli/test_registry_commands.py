@@ -10,8 +10,8 @@ import pytest
 
 import tidegate as tg
 from tests.cli.commands import CONFIG, SUBSCRIPTIONS, config, lines, refused, run
-from tidegate.pipeline.bulletin import Bulletin
-from tidegate.pipeline.status import Status
+from tidegate.runs.status import Status
+from tidegate.runs.status_file import StatusWriter
 from tidegate.store.registry import Registry
 
 
@@ -118,13 +118,13 @@ def test_a_config_stands_for_its_registry(tmp_path, file):
 
 def test_status_of_a_registry(place, file):
     run("subscribe", place, file)
-    assert run("status", place).stdout == "3 subscriptions at version 3\n0 snapshots on the shelf: 0.0 MB\n"
+    assert run("status", place).stdout == "3 subscriptions at version 3\n0 index snapshots: 0.0 MB\n"
     assert not os.path.exists(f"{place}.snapshots")
     with Registry(place) as registry:
         registry.prepare(3, 3)
         registry.needs("query-1", 3)
     told = run("status", place).stdout.splitlines()
-    assert told[1].startswith("1 snapshots on the shelf: versions 3 to 3, 0.")
+    assert told[1].startswith("1 index snapshots: versions 3 to 3, 0.")
     assert told[2].startswith("reader query-1: needs versions from 3, seen ")
     facts = orjson.loads(run("status", place, "--json").stdout)
     assert (facts["version"], facts["subscriptions"]) == (3, 3)
@@ -142,7 +142,7 @@ def test_status_of_a_pipeline_says_when_it_is_stale(tmp_path, file, monkeypatch)
         status = Status(registry)
         counts = {"publications": 7, "notifications": 2, "quarantined": 1, "late": 0, "newest": 0, "seconds": 0.1}
         status.add(4, [counts], 0.2, 0.1)
-        with Bulletin(str(tmp_path / "checkpoint"), "q1", status.snapshot):
+        with StatusWriter(str(tmp_path / "checkpoint"), "q1", status.snapshot):
             pass
     told = run("status", path).stdout
     assert f"run q1 in process {os.getpid()}, 0 s ago\n" in told

@@ -13,9 +13,9 @@ from rich.console import Console
 
 import tidegate as tg
 from tests.cli.commands import lines, refused, run
-from tidegate.cli.almanac import Almanac
-from tidegate.cli.gather import Files
-from tidegate.pipeline.rehearsal import Extent, Outcome, _Tally
+from tidegate.cli.input_files import InputFiles
+from tidegate.cli.rehearsal_report import RehearsalReport
+from tidegate.pipeline.rehearsal import Extent, Outcome, _CountPerPeriod
 
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -180,8 +180,8 @@ def test_a_long_time_has_a_column_per_day():
     """Months as lines, gaps as blanks; plain characters where the terminal has no others."""
     counts = Counter({("s", BEGIN + 7 * i * DAY): i for i in range(20)})
     extent = Extent(500, BEGIN, BEGIN + 140 * DAY)
-    almanac = Almanac(
-        [tg.Subscription("s", "ann", "a > 1")], Files([], []), extent, Outcome(counts, [], 0, ""), DAY, 1.0
+    almanac = RehearsalReport(
+        [tg.Subscription("s", "ann", "a > 1")], InputFiles([], []), extent, Outcome(counts, [], 0, ""), DAY, 1.0
     )
     with open("/dev/null", "w", encoding="ascii") as nothing:
         console = Console(record=True, width=120, file=nothing)
@@ -197,7 +197,7 @@ def test_counts_of_several_batches_add_up():
     when = [BEGIN + timedelta(hours=9 * i) for i in (3, 0, 1, 2)] + [datetime(1969, 12, 31, 23, tzinfo=UTC)]
     row = {"notification_id": "n", "subscription_id": "s", "subscriber": "ann", "publication_ids": ["p"]}
     table = pa.Table.from_pylist([row | {"time": time} for time in when])
-    (found,) = _Tally(DAY, 2)(iter(table.to_batches(max_chunksize=2)))
+    (found,) = _CountPerPeriod(DAY, 2)(iter(table.to_batches(max_chunksize=2)))
     rows = found.to_pylist()
     counts = {row["begin"]: row["count"] for row in rows if row["first"] is None}
     assert counts == {datetime(1969, 12, 31, tzinfo=UTC): 1, BEGIN: 3, BEGIN + DAY: 1}

@@ -12,8 +12,8 @@ import pytest
 
 from tests.cli.commands import CONFIG, EXPECTED, PUBLICATIONS, SUBSCRIPTIONS, config, lines, pairs, refused, run
 from tidegate.errors import SettingError
-from tidegate.pipeline.metrics import METRICS, served
-from tidegate.pipeline.status import Snapshot
+from tidegate.runs.metrics import METRICS, served
+from tidegate.runs.status import StatusSnapshot
 from tidegate.store.notifications import NotificationStore
 from tidegate.store.registry import Registry
 
@@ -139,8 +139,8 @@ def test_mistakes_are_seen_before_spark_is_started(tmp_path, monkeypatch):
 
 
 def test_metrics_are_served_with_the_numbers_of_the_moment():
-    numbers = {field.name: i + 1 for i, field in enumerate(fields(Snapshot))}
-    with served(("127.0.0.1", 0), lambda: Snapshot(**numbers | {"state": "running"})) as port:
+    numbers = {field.name: i + 1 for i, field in enumerate(fields(StatusSnapshot))}
+    with served(("127.0.0.1", 0), lambda: StatusSnapshot(**numbers | {"state": "running"})) as port:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             told = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#")
         assert {metric.name: float(told[metric.name]) for metric in METRICS} == {
@@ -157,4 +157,4 @@ def test_metrics_are_served_with_the_numbers_of_the_moment():
 
 
 def test_every_number_is_a_metric():
-    assert {metric.field for metric in METRICS} == {field.name for field in fields(Snapshot)}
+    assert {metric.field for metric in METRICS} == {field.name for field in fields(StatusSnapshot)}

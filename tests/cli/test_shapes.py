@@ -18,8 +18,8 @@ import pytest
 import tidegate as tg
 from tests.cli.commands import lines, refused, run
 from tidegate.cli import shapes as command
-from tidegate.shapes.named import everything, find
-from tidegate.shapes.normal import distance, normal, rendered
+from tidegate.shapes.named_shapes import everything, find
+from tidegate.shapes.normal_form import distance, normal, rendered
 
 STOCKS = Path(__file__).parents[3] / "shared/data/stocks/djia31_daily_2006-2018.tar.gz"
 BEGIN = datetime(2026, 11, 15, tzinfo=UTC)

@@ -9,7 +9,7 @@ import sys
 _LEFT = """
 import sys
 from numba.core.dispatcher import Dispatcher
-from tidegate.cli.kernels import compile_kernels
+from tidegate.cli.kernel_compilation import compile_kernels
 compile_kernels()
 print(*sorted({
     kernel.__name__

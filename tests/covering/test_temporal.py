@@ -14,11 +14,11 @@ import tidegate as tg
 from tests.patterns.oracle import POINT_RELATIONS, RELATIONS, World, is_past
 from tests.patterns.strategies import BESIDE, INNER, at, lasting, looking_back, thrown, unruly
 from tidegate.covering import covers, covers_past
-from tidegate.engine import compiled
 from tidegate.language import DEFAULT_LIMITS, parse
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal, walk
-from tidegate.patterns import Pattern, compile_where
+from tidegate.patterns import Pattern
+from tidegate.subscriptions import compile_subscription, compile_where
 
 
 @lru_cache(maxsize=65_536)
@@ -149,7 +149,9 @@ def test_not_covered(a, b):
 def test_the_time_of_activity_must_contain_the_others(first, last, covered):
     def bound(first, last):
         where = "T_DURING(start, past(n > 1))"
-        return compiled(tg.Subscription("s", "ann", where, first and at(first), last and at(last)), DEFAULT_LIMITS)
+        return compile_subscription(
+            tg.Subscription("s", "ann", where, first and at(first), last and at(last)), DEFAULT_LIMITS
+        )
 
     narrow, wide = bound(first, last), bound(2, 9)
     assert covers(wide, narrow) is covered
@@ -277,7 +279,7 @@ def asked(dice, depth, copies):
 
 def pairs(subscriptions):
     """Who covers whom."""
-    found = [compiled(s, DEFAULT_LIMITS) for s in subscriptions]
+    found = [compile_subscription(s, DEFAULT_LIMITS) for s in subscriptions]
     return [
         (a.id, b.id)
         for (a, mine), (b, theirs) in product(zip(subscriptions, found, strict=True), repeat=2)

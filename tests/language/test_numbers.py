@@ -14,7 +14,19 @@ from hypothesis import strategies as st
 
 from tests.language.strategies import numbers
 from tidegate.errors import LimitError, ParseError
-from tidegate.language import Array, Call, Limits, Literal, Numbers, from_json, parse, place, to_json, to_text, walk
+from tidegate.language import (
+    Array,
+    Call,
+    Limits,
+    Literal,
+    Numbers,
+    from_json,
+    parse,
+    position_of,
+    to_json,
+    to_text,
+    walk,
+)
 from tidegate.language.tree import LONG, listed
 
 A = {"property": "a"}
@@ -198,11 +210,11 @@ def test_other_arrays_are_refused(name):
 def test_a_member_is_pointed_at():
     tree = from_json({"op": "not", "args": [{"op": "in", "args": [A, MANY]}]})
     many = tree.args[0].args[1]
-    assert place(many, tree) == "$.args[0].args[1]"
-    assert place(many.items[5], tree) == "$.args[0].args[1][5]"
-    assert place(Literal(1.0), tree) is None
+    assert position_of(many, tree) == "$.args[0].args[1]"
+    assert position_of(many.items[5], tree) == "$.args[0].args[1][5]"
+    assert position_of(Literal(1.0), tree) is None
     text = f"f(a, ({', '.join(map(str, MANY))}))"
-    assert place(parse(text).args[1].items[5], parse(text)) == text.index("(1")
+    assert position_of(parse(text).args[1].items[5], parse(text)) == text.index("(1")
 
 
 # --- limits ---------------------------------------------------------------------------------------------------------

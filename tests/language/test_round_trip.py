@@ -18,7 +18,7 @@ from tidegate.language import (
     Literal,
     from_json,
     parse,
-    place,
+    position_of,
     to_json,
     to_text,
     walk,
@@ -134,15 +134,15 @@ def test_places_in_text():
 
 def test_places_in_json():
     tree = from_json(to_json(parse("a = 1 AND f(b, (2, GEOMETRYCOLLECTION(POINT(1 2))))")))
-    assert [place(node, tree) for node in walk(tree)] == [
+    assert [position_of(node, tree) for node in walk(tree)] == [
         *("$", "$.args[0]", "$.args[0].args[0]", "$.args[0].args[1]", "$.args[1]", "$.args[1].args[0]"),
         *("$.args[1].args[1]", "$.args[1].args[1][0]", "$.args[1].args[1][1]"),
     ]
     point = tree.args[1].args[1].items[1].coordinates[0]
     assert isinstance(point, Geometry)
-    assert place(point, tree) == "$.args[1].args[1][1].geometries[0]"
-    assert place(Literal(1), tree) is None
-    assert place(Literal(1, 7), tree) == 7
+    assert position_of(point, tree) == "$.args[1].args[1][1].geometries[0]"
+    assert position_of(Literal(1), tree) is None
+    assert position_of(Literal(1, 7), tree) == 7
 
 
 def test_a_group_is_a_list_only_for_array_operators():

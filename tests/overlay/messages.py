@@ -11,18 +11,18 @@ from tests import strategies as some
 from tidegate.language import DEFAULT_LIMITS
 from tidegate.model import NAME_LENGTH
 from tidegate.overlay.messages import (
-    Advertise,
+    Announce,
     Deliver,
     Interest,
     Publish,
     Reading,
     Refuse,
+    Revoke,
     Subscribe,
     Sync,
     Unsubscribe,
-    Withdraw,
 )
-from tidegate.overlay.operators import Operator, Part
+from tidegate.overlay.operators import Operator, OperatorPart
 
 #: Years 0001 to 9999, in microseconds since 1970.
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -47,7 +47,7 @@ def _intervals(values=numbers):
 
 regions = st.tuples(_intervals(), _intervals()).map(lambda two: (two[0][0], two[1][0], two[0][1], two[1][1]))
 parts = st.builds(
-    lambda attribute, bounds, source, region: Part(attribute, *bounds, source, region),
+    lambda attribute, bounds, source, region: OperatorPart(attribute, *bounds, source, region),
     names,
     _intervals(),
     st.none() | names,
@@ -64,7 +64,7 @@ def _label(part):
 def operators(draw):
     chosen = draw(
         st.lists(parts, min_size=1, max_size=5, unique_by=_label)
-        | st.just([Part(f"a{i}", i, i + 1, "z7" * i or None) for i in range(DEFAULT_LIMITS.filters)])
+        | st.just([OperatorPart(f"a{i}", i, i + 1, "z7" * i or None) for i in range(DEFAULT_LIMITS.filters)])
     )
     window = draw(st.integers(1, DEFAULT_LIMITS.window * 1_000_000))
     near = draw(st.none() | st.floats(5e-324, 1e9))
@@ -73,7 +73,7 @@ def operators(draw):
     return draw(st.sampled_from([whole, whole.only(range(len(chosen)), 0), whole.only([0])]))
 
 
-advertise = st.builds(Advertise, names, names, st.none() | locations)
+announce = st.builds(Announce, names, names, st.none() | locations)
 subscribe = st.builds(Subscribe, operators())
 interest = st.builds(Interest, names, texts | st.sampled_from([8, DEFAULT_LIMITS.text_length]).map(lambda n: "x" * n))
 reading = st.builds(Reading, names, names, numbers, times, st.lists(names, max_size=3).map(tuple))
@@ -89,8 +89,8 @@ def wanted_id(message):
 
 
 KINDS = {
-    "advertise": advertise,
-    "withdraw": st.builds(Withdraw, names),
+    "announce": announce,
+    "revoke": st.builds(Revoke, names),
     "subscribe": subscribe,
     "interest": interest,
     "unsubscribe": st.builds(Unsubscribe, names),
@@ -98,7 +98,7 @@ KINDS = {
     "publish": publish,
     "sync": st.builds(
         Sync,
-        _several(advertise, lambda message: message.source),
+        _several(announce, lambda message: message.source),
         _several(subscribe | interest, wanted_id),
         _several(names, str),
     ),

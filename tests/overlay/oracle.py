@@ -9,12 +9,12 @@ What is promised for a subscription of a node, while it is there:
   the node and are not expired. A reading is where it was published, and spreads at every step over all links that are
   not cut then. When the subscription came does not matter: it may see what there was before it.
 - **must**: a reading is told at the latest at the first step at which it is part of a match whose readings were all
-  published while the subscription was there, whose sensors have been advertised without a break since the first of
+  published while the subscription was there, whose sensors have been announced without a break since the first of
   them was published, of which none is expired, and none of the links between the user and these sensors is cut. What
   happened before that step (cuts, coverers that came and went, other sensors that came and went) does not matter.
 
 A reading has certainly expired when the clock is more than the validity past its time, and has certainly not when it is
-less. Where all is advertised and subscribed to before the first reading, nothing is cut or removed, and readings lag
+less. Where all is announced and subscribed to before the first reading, nothing is cut or removed, and readings lag
 the clock by less than validity − window, both bounds are the same.
 """
 
@@ -26,8 +26,8 @@ from functools import cache
 from itertools import combinations
 
 from tests.oracle import metres
-from tidegate.overlay.messages import Advertise, Reading, Subscribe, Unsubscribe, Withdraw
-from tidegate.overlay.operators import Operator, Part
+from tidegate.overlay.messages import Announce, Reading, Revoke, Subscribe, Unsubscribe
+from tidegate.overlay.operators import Operator, OperatorPart
 
 # --- scripts ------------------------------------------------------------------------------------------------------
 
@@ -37,7 +37,7 @@ class Tell:
     """A sensor or a user of a node says something."""
 
     node: str
-    message: Advertise | Withdraw | Subscribe | Unsubscribe | Reading
+    message: Announce | Revoke | Subscribe | Unsubscribe | Reading
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Script:
 # --- matches ------------------------------------------------------------------------------------------------------
 
 
-def belongs(part: Part, reading: Reading, sensor: Advertise) -> bool:
+def belongs(part: OperatorPart, reading: Reading, sensor: Announce) -> bool:
     if sensor.attribute != part.attribute or part.source not in (None, sensor.source):
         return False
     if part.region is not None:
@@ -108,15 +108,13 @@ def belongs(part: Part, reading: Reading, sensor: Advertise) -> bool:
     return part.low <= reading.value and reading.value <= part.high
 
 
-def are_near(a: Advertise, b: Advertise, near: float | None) -> bool:
+def are_near(a: Announce, b: Announce, near: float | None) -> bool:
     if near is None or a.source == b.source:
         return True
     return a.location is not None and b.location is not None and metres(a.location, b.location) < near
 
 
-def matches(
-    operator: Operator, readings: list[Reading], sensors: dict[str, Advertise]
-) -> Iterator[tuple[Reading, ...]]:
+def matches(operator: Operator, readings: list[Reading], sensors: dict[str, Announce]) -> Iterator[tuple[Reading, ...]]:
     """All of them: one reading per part."""
 
     def choose(chosen: tuple[Reading, ...]) -> Iterator[tuple[Reading, ...]]:
@@ -144,7 +142,7 @@ class Moment:
 
     now: int
     up: set[tuple[str, str]]
-    #: The step at which each sensor that is there was advertised.
+    #: The step at which each sensor that is there was announced.
     since: dict[str, int]
     #: Where each reading can be by now.
     reached: dict[str, set[str]]
@@ -170,7 +168,7 @@ class Past:
     moments: list[Moment] = field(default_factory=list)
     published: dict[str, int] = field(default_factory=dict)
     home: dict[str, str] = field(default_factory=dict)
-    sensors: dict[str, Advertise] = field(default_factory=dict)
+    sensors: dict[str, Announce] = field(default_factory=dict)
     stays: list[Stay] = field(default_factory=list)
 
 
@@ -189,11 +187,11 @@ def past(script: Script) -> Past:
             up = up | {(step.a, step.b), (step.b, step.a)}
         elif isinstance(step, Tell):
             message = step.message
-            if isinstance(message, Advertise):
+            if isinstance(message, Announce):
                 assert found.sensors.setdefault(message.source, message) == message, "sensors stay as they are"
                 assert found.home.setdefault(message.source, step.node) == step.node, "and where they are"
                 since[message.source] = i
-            elif isinstance(message, Withdraw):
+            elif isinstance(message, Revoke):
                 del since[message.source]
             elif isinstance(message, Subscribe):
                 found.stays.append(Stay(step.node, message.operator, i, len(script.steps)))
@@ -281,7 +279,7 @@ def note_from(
 # --- the same once more, in another way -----------------------------------------------------------------------------
 
 
-def everything(operator: Operator, readings: Iterable[Reading], sensors: dict[str, Advertise]) -> set[str]:
+def everything(operator: Operator, readings: Iterable[Reading], sensors: dict[str, Announce]) -> set[str]:
     """The readings of all matches there are, as if all was known at one place for ever.
 
     A reading counts if it can be completed; found from the sets of readings rather than part by part.
@@ -299,10 +297,10 @@ def everything(operator: Operator, readings: Iterable[Reading], sensors: dict[st
     return found
 
 
-def is_onto(parts: tuple[Part, ...], some: tuple[Reading, ...], sensors: dict[str, Advertise]) -> bool:
+def is_onto(parts: tuple[OperatorPart, ...], some: tuple[Reading, ...], sensors: dict[str, Announce]) -> bool:
     """Whether the parts can be filled with these readings so that each of them is used."""
 
-    def fill(left: tuple[Part, ...], unused: frozenset[str]) -> bool:
+    def fill(left: tuple[OperatorPart, ...], unused: frozenset[str]) -> bool:
         if not left:
             return not unused
         return any(fill(left[1:], unused - {r.id}) for r in some if belongs(left[0], r, sensors[r.source]))

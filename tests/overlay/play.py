@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.overlay.oracle import Clock, Cut, Join, Noise, Script, Stay, Step, Tell, expected, past, path
 from tidegate.covering.subsumption import subsumption_named
-from tidegate.overlay.messages import LOCAL, Advertise, Deliver, Reading, Subscribe, Unsubscribe, Withdraw
+from tidegate.overlay.messages import LOCAL, Announce, Deliver, Reading, Revoke, Subscribe, Unsubscribe
 from tidegate.overlay.network import Network
 from tidegate.overlay.node import Node
 from tidegate.overlay.strategies import STRATEGIES
@@ -244,9 +244,9 @@ def with_end(script: Script) -> Script:
             cut.pop(frozenset((step.a, step.b)))
         elif isinstance(step, Tell):
             match step.message:
-                case Advertise(source):
+                case Announce(source):
                     sensors[source] = step.node
-                case Withdraw(source):
+                case Revoke(source):
                     sensors.pop(source)
                 case Subscribe(operator):
                     users[operator.id] = step.node
@@ -293,7 +293,7 @@ def assert_known(nodes: Nodes) -> None:
     """In the end everybody knows of the sensors that are there, and of no others."""
     there = set(past(nodes.script).moments[-1].since)
     for name, node in nodes.nodes.items():
-        known = {advertised.source for _, advertised in node.strategy.advertised}
+        known = {announced.source for _, announced in node.strategy.announced}
         assert known == there, f"{name} keeps {sorted(known)} where there are {sorted(there)}"
 
 

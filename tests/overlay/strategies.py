@@ -15,8 +15,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tests.overlay.oracle import Clock, Cut, Join, Noise, Script, Step, Tell
-from tidegate.overlay.messages import Advertise, Reading, Subscribe, Unsubscribe, Withdraw
-from tidegate.overlay.operators import Operator, Part, Region
+from tidegate.overlay.messages import Announce, Reading, Revoke, Subscribe, Unsubscribe
+from tidegate.overlay.operators import Operator, OperatorPart, Region
 
 T = TypeVar("T")
 SECOND = 1_000_000
@@ -99,7 +99,7 @@ class Writer:
     kind: Kind
     nodes: list[str] = field(default_factory=list)
     edges: list[tuple[str, str]] = field(default_factory=list)
-    sensors: list[tuple[str, Advertise]] = field(default_factory=list)
+    sensors: list[tuple[str, Announce]] = field(default_factory=list)
     present: set[str] = field(default_factory=set)
     subscribed: dict[str, tuple[str, Operator]] = field(default_factory=dict)
     removed: dict[str, str] = field(default_factory=dict)
@@ -147,13 +147,13 @@ class Writer:
             if not (self.kind.placeless and self.is_rare(8)):
                 location = (self.one(LONGITUDES), self.one(LATITUDES))
             beside = self.sensors[-1][0] if self.sensors and self.is_rare(2) else self.one(self.nodes)
-            self.sensors.append((beside, Advertise(f"x{i}", self.one(ATTRIBUTES), location)))
+            self.sensors.append((beside, Announce(f"x{i}", self.one(ATTRIBUTES), location)))
 
     def mixture(self) -> None:
         kind = self.kind
         doings: list[Callable[[], None]] = [self.read] * 4 + [self.answer] * 3 + [self.report, self.wait]
         doings += [self.subscribe, self.appear] * kind.late
-        doings += [self.unsubscribe] * kind.removals + [self.withdraw] * kind.withdrawals
+        doings += [self.unsubscribe] * kind.removals + [self.revoke] * kind.withdrawals
         doings += [self.cut_link, self.join_link] * kind.cuts + [self.disturb] * kind.noise
         self.doings = [doing for doing in doings if doing != self.answer]
         for _ in range(self.number(1, kind.length)):
@@ -161,11 +161,11 @@ class Writer:
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
-    def tell(self, node: str, message: Advertise | Withdraw | Subscribe | Unsubscribe | Reading) -> None:
+    def tell(self, node: str, message: Announce | Revoke | Subscribe | Unsubscribe | Reading) -> None:
         step = Tell(node, message)
         self.steps.append(step)
         self.told.append(step)
-        if isinstance(message, Advertise):
+        if isinstance(message, Announce):
             self.present.add(message.source)
 
     def appear(self) -> None:
@@ -173,12 +173,12 @@ class Writer:
         if absent:
             self.tell(*self.one(absent))
 
-    def withdraw(self) -> None:
+    def revoke(self) -> None:
         present = [(node, sensor) for node, sensor in self.sensors if sensor.source in self.present]
         if present:
             node, sensor = self.one(present)
             self.present.remove(sensor.source)
-            self.tell(node, Withdraw(sensor.source))
+            self.tell(node, Revoke(sensor.source))
 
     def subscribe(self) -> None:
         node, id = self.one(self.nodes), f"s{len(self.operators)}"
@@ -226,10 +226,10 @@ class Writer:
             if self.is_rare(6):
                 self.one(self.doings)()
 
-    def _is_asked(self, part: Part, sensor: Advertise) -> bool:
+    def _is_asked(self, part: OperatorPart, sensor: Announce) -> bool:
         return part.addresses(sensor.source, sensor.attribute, sensor.location)
 
-    def publish(self, node: str, sensor: Advertise, lag: int, part: Part | None = None) -> None:
+    def publish(self, node: str, sensor: Announce, lag: int, part: OperatorPart | None = None) -> None:
         """What is asked for, or anything."""
         value = float(self.number(0, HIGHEST))
         if part is None and self.is_rare(2):
@@ -266,17 +266,17 @@ class Writer:
         node, now = self.one(self.nodes), self.now
         nonsense: list[tuple[str, object, str]] = [
             (node, Unsubscribe("nobody"), ""),
-            (node, Withdraw("nothing"), ""),
+            (node, Revoke("nothing"), ""),
             (node, Reading("odd", "nothing", 1.0, now), ""),
             (node, Reading("strange", "x0", 1.0, now), "stranger"),
-            (node, Advertise("z9", "a", (7.0, 46.0)), "stranger"),
+            (node, Announce("z9", "a", (7.0, 46.0)), "stranger"),
             (node, "what?", ""),
         ]
         repeated = [
             (step.node, step.message, "")
             for step in self.told
             if isinstance(step.message, Reading)
-            or (isinstance(step.message, Advertise) and step.message.source in self.present)
+            or (isinstance(step.message, Announce) and step.message.source in self.present)
             or (isinstance(step.message, Subscribe) and self._is_there(step.message.operator))
         ]
         chosen = self.one(repeated) if repeated and not self.is_rare(3) else self.one(nonsense)
@@ -290,7 +290,7 @@ class Writer:
     def operator(self, id: str) -> Operator:
         if self.operators and self.is_rare(2):
             return self.variation(self.one(self.operators), id)
-        parts: dict[str, Part] = {}
+        parts: dict[str, OperatorPart] = {}
         is_abstract = self.kind.abstract and self.is_rare(2)
         for _ in range(self.one((1, 2, 2, 2, 3, 3, 4))):
             is_other = self.kind.abstract and self.is_rare(8)
@@ -319,20 +319,20 @@ class Writer:
             region = part.region
             if region is not None and self.is_rare(4):
                 region = self.region()
-            changed.append(Part(part.attribute, low, high, part.source, region))
+            changed.append(OperatorPart(part.attribute, low, high, part.source, region))
         if len({part.label for part in changed}) < len(changed):
             changed = parts
         return Operator(id, tuple(changed), window, near)
 
-    def identified(self) -> Part:
+    def identified(self) -> OperatorPart:
         _, sensor = self.one(self.sensors)
         attribute = self.one(ATTRIBUTES) if self.is_rare(16) else sensor.attribute
         region = self.region() if self.kind.abstract and self.is_rare(10) else None
-        return Part(attribute, *self.range(), sensor.source, region)
+        return OperatorPart(attribute, *self.range(), sensor.source, region)
 
-    def abstract(self) -> Part:
+    def abstract(self) -> OperatorPart:
         _, sensor = self.one(self.sensors)
-        return Part(sensor.attribute, *self.range(), None, None if self.is_rare(3) else self.region())
+        return OperatorPart(sensor.attribute, *self.range(), None, None if self.is_rare(3) else self.region())
 
     def range(self) -> tuple[float, float]:
         low = self.one((0, 0, 1, 1, 2, 3, 4, 5, HIGHEST))

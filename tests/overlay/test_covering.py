@@ -13,27 +13,27 @@ from hypothesis import strategies as st
 
 from tidegate.engine import Engine
 from tidegate.model import Publication, Subscription
-from tidegate.overlay.inner import LIFE, Wish, inside, read
+from tidegate.overlay.asked_of_master import AskedOfMaster
+from tidegate.overlay.conditions import LIFE, RoutedCondition, inside, read
 from tidegate.overlay.messages import (
     LOCAL,
-    Advertise,
+    Announce,
     Deliver,
     Interest,
     Message,
     Publish,
     Reading,
     Refuse,
+    Revoke,
     Subscribe,
     Sync,
     Unsubscribe,
-    Withdraw,
 )
 from tidegate.overlay.network import Network
 from tidegate.overlay.node import Node
-from tidegate.overlay.operators import Operator, Part
+from tidegate.overlay.operators import Operator, OperatorPart
 from tidegate.overlay.strategies.covering import Covering
-from tidegate.overlay.upwards import Upwards
-from tidegate.patterns._pattern import FAMILIES
+from tidegate.patterns.pattern import FAMILIES
 
 START = datetime(2026, 11, 15, 8, tzinfo=UTC)
 YEARS = 10**15
@@ -52,10 +52,10 @@ def publication(id: str, seconds: float, **values: object) -> Publication:
 # --- networks that do not cover, or ask for less --------------------------------------------------------------------
 
 
-class Everything(Upwards):
+class Everything(AskedOfMaster):
     """Every interest goes up, each once."""
 
-    def add(self, id: str, wish: Wish):
+    def add(self, id: str, wish: RoutedCondition):
         self._uses[id] = self._uses.get(id, 0) + 1
         if self._uses[id] == 1:
             yield self._ask(id, wish)
@@ -74,14 +74,14 @@ class Uncovered(Covering):
 class FirstLevel(Covering):
     """As the seed has it: inner filters of the first level only."""
 
-    def inner(self, wish: Wish) -> list[Wish]:
+    def inner(self, wish: RoutedCondition) -> list[RoutedCondition]:
         return [read(text) for text in wish.inner]
 
 
 class WithoutLife(Covering):
     """As the seed has it: the parts of events travel where filters want them, and nowhere else."""
 
-    def _besides(self, id: str, wish: Wish) -> list[tuple[str, Wish]]:
+    def _besides(self, id: str, wish: RoutedCondition) -> list[tuple[str, RoutedCondition]]:
         return [(asked, of) for asked, of in super()._besides(id, wish) if of.where != LIFE]
 
 
@@ -440,9 +440,9 @@ def test_other_patterns_are_refused(family):
 @pytest.mark.parametrize(
     "message",
     [
-        Advertise("s", "level"),
-        Withdraw("s"),
-        Subscribe(Operator("o", (Part("level", 0.0, 1.0, "s"),), 1)),
+        Announce("s", "level"),
+        Revoke("s"),
+        Subscribe(Operator("o", (OperatorPart("level", 0.0, 1.0, "s"),), 1)),
         Reading("r", "s", 1.0, 0),
         Unsubscribe("unknown"),
         Interest("s", "kind = "),
@@ -530,8 +530,11 @@ def test_a_master_that_is_not_there_yet_is_told_later():
     ("sync", "sender"),
     [
         (Sync((), (Interest("a/s", "TRUE"),)), "a"),
-        (Sync((Advertise("s", "level"),)), "c"),
-        (Sync((), (Interest("c/t", "TRUE"), Subscribe(Operator("o", (Part("level", 0.0, 1.0, "s"),), 1)))), "c"),
+        (Sync((Announce("s", "level"),)), "c"),
+        (
+            Sync((), (Interest("c/t", "TRUE"), Subscribe(Operator("o", (OperatorPart("level", 0.0, 1.0, "s"),), 1)))),
+            "c",
+        ),
         (Sync((), (Interest("c/t", "TRUE"), Interest("c/u", "kind = "))), "c"),
         (Sync((), (Interest("c/t", "TRUE"), Interest("d/s", "TRUE"))), "c"),
     ],

@@ -40,8 +40,8 @@ from tests.overlay.strategies import (
 )
 from tests.overlay.test_oracle import HERE, NEXT, ask, clock, on, read, script, sensor
 from tidegate.model import moment
-from tidegate.overlay.messages import Reading, Subscribe, Unsubscribe, Withdraw
-from tidegate.overlay.operators import Operator, Part, operator_of
+from tidegate.overlay.messages import Reading, Revoke, Subscribe, Unsubscribe
+from tidegate.overlay.operators import Operator, OperatorPart, operator_of
 
 NAMES = ("centralized", "naive", "operator-placement", "multi-join", "filter-split-forward")
 KINDS = {
@@ -154,7 +154,7 @@ def text(operator: Operator) -> str:
     return f"together({', '.join([window, *near, *filters])}, 'all')"
 
 
-def conditions(part: Part):
+def conditions(part: OperatorPart):
     if part.source is not None:
         yield f"source = '{part.source}'"
     if -inf < part.low and part.high < inf:
@@ -165,7 +165,7 @@ def conditions(part: Part):
         yield f"S_INTERSECTS(location, BBOX({', '.join(map(repr, part.region))}))"
 
 
-def without_everywhere(part: Part) -> Part:
+def without_everywhere(part: OperatorPart) -> OperatorPart:
     """The language has neither a region that is everywhere nor infinite numbers."""
     region = None if part.region == EVERYWHERE else part.region
     return replace(part, low=max(part.low, -MOST), high=min(part.high, MOST), region=region)
@@ -291,7 +291,11 @@ def test_what_was_removed_while_a_link_was_cut(name):
 def test_abstract_parts_meet_across_the_tree(name):
     """Both kinds of sensor are at both ends: what is together at none of them is together in the middle."""
     sensors = [sensor(f"{kind}{node}", kind, node=node) for kind in "ab" for node in "we"]
-    steps = (*sensors, ask("s", Part("a", 0, 9), Part("b", 0, 9), node="m"), read("r", "aw", 0, 1.0, "w"))
+    steps = (
+        *sensors,
+        ask("s", OperatorPart("a", 0, 9), OperatorPart("b", 0, 9), node="m"),
+        read("r", "aw", 0, 1.0, "w"),
+    )
     assert told(name, *steps) == {}
     assert told(name, *steps, read("q", "be", 1, 1.0, "e")) == {("m", "s"): "q r"}
 
@@ -330,7 +334,7 @@ def test_one_more_was_asked_while_a_link_was_cut(name):
 @names
 def test_a_sensor_that_leaves_and_comes_back(name):
     """Nothing is told twice."""
-    steps = (*PAIR, read("a1", "a", 0, 1.0, "w"), read("b1", "b", 0, 1.0, "e"), Tell("w", Withdraw("a")))
+    steps = (*PAIR, read("a1", "a", 0, 1.0, "w"), read("b1", "b", 0, 1.0, "e"), Tell("w", Revoke("a")))
     back = (*steps, read("b2", "b", 0, 1.0, "e"), sensor("a", node="w"), read("b3", "b", 0, 1.0, "e"))
     run(name, script(*back))
 
@@ -339,8 +343,8 @@ def test_a_sensor_that_leaves_and_comes_back(name):
 def test_a_part_of_an_operator_that_looks_like_another(name):
     """When a sensor leaves, what a node forwards for the whole is for a moment what a neighbour asks for the rest."""
     sensors = (sensor("x", "t", node="n1"), sensor("y", "t", node="n1"))
-    asked = ask("s", Part("t", 6, 9), Part("t", 5, 6, "x"), node="n3")
-    steps = (*sensors, asked, Tell("n1", Withdraw("x")), sensor("x", "t", node="n1"))
+    asked = ask("s", OperatorPart("t", 6, 9), OperatorPart("t", 5, 6, "x"), node="n3")
+    steps = (*sensors, asked, Tell("n1", Revoke("x")), sensor("x", "t", node="n1"))
     readings = (read("p", "y", 0, 7.0, "n1"), read("q", "x", 0, 5.0, "n1"))
     edges = (("n0", "n1"), ("n0", "n2"), ("n2", "n3"))
     run(name, Script(("n0", "n1", "n2", "n3"), edges, 12 * SECOND, (clock(0), *steps, *readings)))
@@ -350,7 +354,7 @@ def test_a_part_of_an_operator_that_looks_like_another(name):
 def test_regions_within_each_other(name):
     sensors = (sensor("x", "t", node="w"), sensor("y", "t", HERE, node="m"), sensor("z", "t", NEXT, node="e"))
     regions = [None, (7.0, 46.0, 7.02, 46.0), (7.0, 46.0, 7.01, 46.0), (7.01, 46.0, 7.01, 46.0)]
-    asked = ask("s", *(Part("t", 0, 9, None, region) for region in regions), node="w")
+    asked = ask("s", *(OperatorPart("t", 0, 9, None, region) for region in regions), node="w")
     run(name, script(*sensors, asked, read("p", "z", 0, 1.0, "e"), read("q", "y", 1, 1.0, "m")))
 
 

@@ -6,7 +6,7 @@ import tidegate as tg
 from tidegate.errors import SettingError
 from tidegate.overlay import (
     LOCAL,
-    Advertise,
+    Announce,
     Deliver,
     Interest,
     Network,
@@ -14,10 +14,10 @@ from tidegate.overlay import (
     Publish,
     Reading,
     Refuse,
+    Revoke,
     Subscribe,
     Sync,
     Unsubscribe,
-    Withdraw,
     encode,
     operator_of,
 )
@@ -34,8 +34,8 @@ def wish(id, where="together('PT5S', source = 'x' AND a > 1, source = 'y' AND b 
 @pytest.fixture
 def node():
     found = Node("n", ["left", "right"], FilterSplitForward(), lambda: 0, 20 * SECOND)
-    assert found.handle(Advertise("x", "a"), "left") == [("right", Advertise("x", "a"))]
-    assert found.handle(Advertise("y", "b"), LOCAL) == [(to, Advertise("y", "b")) for to in ("left", "right")]
+    assert found.handle(Announce("x", "a"), "left") == [("right", Announce("x", "a"))]
+    assert found.handle(Announce("y", "b"), LOCAL) == [(to, Announce("y", "b")) for to in ("left", "right")]
     (asked,) = found.handle(wish("s"), LOCAL)
     assert asked[0] == "left"
     assert found.handle(Reading("r0", "x", 2.0, 0), "left") == []
@@ -43,19 +43,23 @@ def node():
 
 
 REFUSED = {
-    "no message": ("hello", "left", "expected an object of class Advertise"),
-    "nothing": (None, "left", "expected an object of class Advertise"),
-    "bytes": (encode(Withdraw("x")), "left", "expected an object of class Advertise"),
-    "a stranger": (Withdraw("x"), "far", "expected a message from a neighbour; got one from 'far'"),
-    "a sender that is no name": (Withdraw("x"), ["left"], "from a neighbour"),
+    "no message": ("hello", "left", "expected an object of class Announce"),
+    "nothing": (None, "left", "expected an object of class Announce"),
+    "bytes": (encode(Revoke("x")), "left", "expected an object of class Announce"),
+    "a stranger": (Revoke("x"), "far", "expected a message from a neighbour; got one from 'far'"),
+    "a sender that is no name": (Revoke("x"), ["left"], "from a neighbour"),
     "a wrong value": (Reading("r1", "x", float("nan"), 0), "left", "finite"),
     "a wrong type": (Reading("r1", "x", "2", 0), "left", "number"),
-    "an empty name": (Withdraw(""), "left", "source"),
+    "an empty name": (Revoke(""), "left", "source"),
     "a repeated reading": (Reading("r0", "x", 2.0, 0), "left", "expected each event once"),
     "a reading of nobody": (Reading("r1", "z", 2.0, 0), "left", "expected a reading of a sensor that is there"),
-    "a reading from elsewhere": (Reading("r1", "x", 2.0, 0), "right", "expected a reading of a sensor that is there"),
-    "a sensor twice": (Advertise("x", "a"), "right", "expected a sensor that is new"),
-    "a sensor that is not there": (Withdraw("y"), "left", "expected a sensor that is there"),
+    "a reading from elsewhere": (
+        Reading("r1", "x", 2.0, 0),
+        "right",
+        "expected a reading of a sensor that is there",
+    ),
+    "a sensor twice": (Announce("x", "a"), "right", "expected a sensor that is new"),
+    "a sensor that is not there": (Revoke("y"), "left", "expected a sensor that is there"),
     "a subscription twice": (wish("s"), LOCAL, "expected an operator that is new"),
     "no such subscription": (Unsubscribe("t"), LOCAL, "expected an operator that came from there"),
     "another's subscription": (Unsubscribe("n/s"), "left", "expected an operator that came from there"),
@@ -96,7 +100,7 @@ def test_what_cannot_be_taken_is_refused_with_the_reason_and_changes_nothing(nod
 def test_of_a_sync_only_what_cannot_be_is_refused(node):
     long = wish("long", "together('PT30S', source = 'y' AND b > 1, source = 'v' AND c > 1)")
     short = wish("short", "source = 'y' AND b > 1")
-    sync = Sync((Advertise("x", "a"), Advertise("y", "b")), (long, short, Interest("t", "a > 1")))
+    sync = Sync((Announce("x", "a"), Announce("y", "b")), (long, short, Interest("t", "a > 1")))
     refused = [answer.reason for to, answer in node.handle(sync, "left") if isinstance(answer, Refuse) and to == "left"]
     assert [reason.split("got ")[1] for reason in refused] == ["'long'; at n", "'t'; at n", "'y'; at n"]
     reading = Reading("r9", "y", 2.0, SECOND)
@@ -134,8 +138,8 @@ def told(sends):
 @pytest.mark.parametrize("strategy", LOCALS)
 def test_a_node_that_comes_later_is_told_everything_and_tells_everything(strategy):
     network = Network({"one": ["two"], "two": ["one"], "new": []}, lambda _: strategy(), 20 * SECOND)
-    network.tell("one", Advertise("x", "a"))
-    network.tell("new", Advertise("y", "b"))
+    network.tell("one", Announce("x", "a"))
+    network.tell("new", Announce("y", "b"))
     network.tell("two", wish("s"))
     network.tell("one", Reading("r0", "x", 2.0, 0))
     network.tell("new", Reading("r1", "y", 2.0, 0))
@@ -148,14 +152,14 @@ def test_a_node_that_comes_later_is_told_everything_and_tells_everything(strateg
 def test_with_a_link_that_is_given_up_goes_what_was_behind_it(strategy):
     tree = {"one": ["two"], "two": ["one", "three"], "three": ["two"]}
     network = Network(tree, lambda _: strategy(), 20 * SECOND)
-    network.tell("one", Advertise("x", "a"))
+    network.tell("one", Announce("x", "a"))
     network.tell("three", wish("s", "source = 'x' AND a > 1"))
     assert told(network.tell("one", Reading("r0", "x", 2.0, 0))) == [("s", ["r0"])]
     network.part("two", "three")
     assert network.nodes["two"].neighbours == ("one",)
     assert network.tell("one", Reading("r1", "x", 2.0, SECOND)) == []
     assert network.links["one", "two"].readings == 1
-    assert network.nodes["three"].strategy.advertised.get("x") is None
+    assert network.nodes["three"].strategy.announced.get("x") is None
     # Made anew, it is as if it had always been there.
     assert told(network.join("two", "three")) == [("s", ["r1"])]
     assert told(network.tell("one", Reading("r2", "x", 2.0, 2 * SECOND))) == [("s", ["r2"])]
@@ -165,7 +169,7 @@ def test_with_a_link_that_is_given_up_goes_what_was_behind_it(strategy):
 @pytest.mark.parametrize("strategy", LOCALS)
 def test_a_link_that_was_cut_for_longer_than_readings_are_valid_brings_none_of_them(strategy):
     network = Network({"one": ["two"], "two": ["one"]}, lambda _: strategy(), 20 * SECOND)
-    network.tell("one", Advertise("x", "a"))
+    network.tell("one", Announce("x", "a"))
     network.tell("two", wish("s", "source = 'x' AND a > 1"))
     network.cut("one", "two")
     network.tell("one", Reading("r0", "x", 2.0, 0))
@@ -178,7 +182,7 @@ def test_a_link_that_was_cut_for_longer_than_readings_are_valid_brings_none_of_t
 @pytest.mark.parametrize("strategy", [*LOCALS, lambda: Centralized("b"), lambda: Covering("b")])
 def test_a_node_goes_on_after_a_neighbour_has_left(strategy):
     node = Node("a", ["b", "c"], strategy(), lambda: 0, 20 * SECOND)
-    messages = [Advertise("x", "a"), wish("s", "source = 'x' AND a > 1"), Interest("t", "a > 1")]
+    messages = [Announce("x", "a"), wish("s", "source = 'x' AND a > 1"), Interest("t", "a > 1")]
     messages += [Publish(tg.Publication(id="p", source="x", time=tg.model.moment(0), attributes={"a": 2.0}))]
     assert node.left("b") == []
     for message in messages:
@@ -196,7 +200,7 @@ def test_a_link_to_the_centre_that_is_made_anew_brings_what_is_wanted():
     towards = {"a": "b", "b": "c", "c": None}
     tree = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
     network = Network(tree, lambda name: Centralized(towards[name]), 20 * SECOND)
-    network.tell("a", Advertise("x", "a"))
+    network.tell("a", Announce("x", "a"))
     network.tell("a", wish("s", "source = 'x' AND a > 1"))
     network.part("b", "c")
     assert network.tell("a", Reading("r0", "x", 2.0, 0)) == []
@@ -207,7 +211,7 @@ def test_a_link_to_the_centre_that_is_made_anew_brings_what_is_wanted():
 @pytest.mark.parametrize("strategy", LOCALS)
 def test_one_side_may_know_of_a_link_before_the_other(strategy):
     one, two = (Node(name, [other], strategy(), lambda: 0, 20 * SECOND) for name, other in (("1", "2"), ("2", "1")))
-    for _, message in one.handle(Advertise("x", "a"), LOCAL):
+    for _, message in one.handle(Announce("x", "a"), LOCAL):
         two.handle(message, "1")
     for _, message in two.handle(wish("s", "source = 'x' AND a > 1"), LOCAL):
         one.handle(message, "2")
@@ -225,7 +229,7 @@ def test_one_side_may_know_of_a_link_before_the_other(strategy):
 def test_names_may_look_alike():
     hub = {"hub": ["n", "n/1", "u[1", "s"], "n": ["hub"], "n/1": ["hub"], "u[1": ["hub"], "s": ["hub"]}
     network = Network(hub, lambda _: FilterSplitForward(), 20 * SECOND)
-    network.tell("s", Advertise("x", "a"))
+    network.tell("s", Announce("x", "a"))
     for node, id, low in (("n", "1/q", 0), ("n/1", "q", 5), ("u[1", "s1", 10), ("u[1", "s2", 15)):
         network.tell(node, wish(id, f"source = 'x' AND a BETWEEN {low} AND {low + 1}"))
     for value, id in ((0.5, "1/q"), (5.5, "q"), (10.5, "s1"), (15.5, "s2")):
@@ -236,8 +240,8 @@ def test_names_may_look_alike():
 def test_two_sensors_may_count_alike(strategy):
     tree = {"a": ["b"], "b": ["a", "c"], "c": ["b"]}
     network = Network(tree, lambda _: strategy(), 20 * SECOND)
-    network.tell("a", Advertise("x", "a"))
-    network.tell("c", Advertise("y", "b"))
+    network.tell("a", Announce("x", "a"))
+    network.tell("c", Announce("y", "b"))
     network.tell("b", wish("s"))
     network.tell("a", Reading("1", "x", 2.0, 0))
     assert told(network.tell("c", Reading("1", "y", 2.0, 0))) == [("s", ["1", "1"])]
@@ -245,7 +249,7 @@ def test_two_sensors_may_count_alike(strategy):
 
 def test_what_is_no_longer_valid_takes_no_room():
     network = Network({"a": ["b"], "b": ["a"]}, lambda _: FilterSplitForward(), 20 * SECOND)
-    network.tell("a", Advertise("x", "a"))
+    network.tell("a", Announce("x", "a"))
     network.tell("b", wish("s", "source = 'x' AND a > 1"))
     network.tell("a", Reading("future", "x", 2.0, 10**9 * SECOND))
     network.clock = 10**8 * SECOND  # once, and back
@@ -257,11 +261,11 @@ def test_what_is_no_longer_valid_takes_no_room():
         assert len(node.strategy.correlator) < 100
         assert all(len(journal.heard) < 2_000 for journal in node._journals.values())
     for number in range(500):
-        network.tell("a", Advertise(f"z{number}", "a"))
+        network.tell("a", Announce(f"z{number}", "a"))
         network.tell("b", wish("t", f"source = 'z{number}' AND a > 1"))
         network.tell("a", Reading("r", f"z{number}", 2.0, network.clock))
         network.tell("b", Unsubscribe("t"))
-        network.tell("a", Withdraw(f"z{number}"))
+        network.tell("a", Revoke(f"z{number}"))
     for node in network.nodes.values():
         assert len(node.strategy.correlator._row) < 200
         assert all(len(forwarded._boxes) < 5 for forwarded in node.strategy.forwarded.values())
@@ -271,9 +275,9 @@ def test_a_sensor_may_move():
     network = Network({"one": ["two"], "two": ["one"]}, lambda _: FilterSplitForward(), 20 * SECOND)
     network.tell("two", wish("s", "source = 'x' AND a > 1"))
     for number, node in enumerate(("one", "two", "one")):
-        network.tell(node, Advertise("x", "a"))
+        network.tell(node, Announce("x", "a"))
         assert told(network.tell(node, Reading(f"r{number}", "x", 2.0, number))) == [("s", [f"r{number}"])]
-        network.tell(node, Withdraw("x"))
+        network.tell(node, Revoke("x"))
     assert not any(node.refused for node in network.nodes.values())
 
 
@@ -281,7 +285,7 @@ def test_the_centre_may_be_cut_off():
     towards = {"one": "two", "two": None, "three": "two"}
     tree = {"one": ["two"], "two": ["one", "three"], "three": ["two"]}
     network = Network(tree, lambda name: Centralized(towards[name]), 20 * SECOND)
-    network.tell("one", Advertise("x", "a"))
+    network.tell("one", Announce("x", "a"))
     network.cut("one", "two")
     network.tell("three", wish("s", "source = 'x' AND a > 1"))
     assert network.tell("one", Reading("r0", "x", 2.0, 0)) == []

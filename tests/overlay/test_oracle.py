@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from tests.overlay.oracle import Clock, Cut, Join, Script, Tell, everything, expected, path
 from tests.overlay.strategies import ALL, CUTS, PLAIN, SECOND, START, scripts
-from tidegate.overlay.messages import Advertise, Reading, Subscribe, Unsubscribe, Withdraw
-from tidegate.overlay.operators import Operator, Part
+from tidegate.overlay.messages import Announce, Reading, Revoke, Subscribe, Unsubscribe
+from tidegate.overlay.operators import Operator, OperatorPart
 
 HERE, NEXT, FAR = (7.0, 46.0), (7.01, 46.0), (7.1, 46.0)  # some 770 m and 7.7 km from HERE
 
 
 def sensor(source, attribute=None, location=None, node="m"):
-    return Tell(node, Advertise(source, attribute or source, location))
+    return Tell(node, Announce(source, attribute or source, location))
 
 
 def ask(id, *parts, window=5, near=None, node="m"):
@@ -25,7 +25,7 @@ def ask(id, *parts, window=5, near=None, node="m"):
 
 
 def on(source, low=-1e9, high=1e9):
-    return Part(source, low, high, source)
+    return OperatorPart(source, low, high, source)
 
 
 def read(id, source, second, value=0.0, node="m"):
@@ -100,17 +100,17 @@ def test_near_is_pairwise_and_needs_a_place():
     sensors = [sensor("a", location=HERE), sensor("b", location=NEXT), sensor("c", location=FAR), sensor("d", "t")]
     readings = [read(x, x, 0) for x in "abcd"]
     asked = [ask(f"{x}{y}", on(x), on(y), near=1000) for x, y in ("ab", "ac")]
-    asked.append(ask("ad", on("a"), Part("t", -1, 1), near=1000))
+    asked.append(ask("ad", on("a"), OperatorPart("t", -1, 1), near=1000))
     assert exact(*sensors, *asked, *readings) == {"ab": "a b", "ac": "", "ad": ""}
     # a sensor without a place is near itself; one reading may fill two parts, or two of its readings do
-    twice = ask("dd", Part("t", 0, 3, "d"), Part("t", 3, 9), near=1000)
+    twice = ask("dd", OperatorPart("t", 0, 3, "d"), OperatorPart("t", 3, 9), near=1000)
     assert exact(*sensors, twice, read("x", "d", 0, 1), read("y", "d", 1, 5)) == {"dd": "x y"}
     assert exact(*sensors, twice, read("x", "d", 0, 3)) == {"dd": "x"}
 
 
 @pytest.mark.parametrize(("place", "found"), [(HERE, "r"), (NEXT, "r"), (FAR, ""), (None, "")])
 def test_edges_belong_to_a_region(place, found):
-    asked = ask("s", Part("t", -1, 1, None, (7.0, 46.0, 7.01, 46.0)))
+    asked = ask("s", OperatorPart("t", -1, 1, None, (7.0, 46.0, 7.01, 46.0)))
     assert exact(sensor("x", "t", place), asked, read("r", "x", 0)) == {"s": found}
 
 
@@ -119,7 +119,7 @@ def test_abstract_parts_take_any_sensor_of_a_kind():
         sensor("x", "a", HERE),
         sensor("y", "a", FAR),
         sensor("z", "b", NEXT),
-        ask("s", Part("a", 0, 9), Part("b", 0, 9)),
+        ask("s", OperatorPart("a", 0, 9), OperatorPart("b", 0, 9)),
     ]
     steps += [read("x", "x", 0), read("y", "y", 1), read("z", "z", 2), read("late", "x", 7)]
     assert exact(*steps) == {"s": "x y z"}
@@ -168,7 +168,7 @@ def test_a_sensor_that_comes_late_or_leaves():
     asked = ask("s", on("a"), on("b"))
     assert shown(asked, sensor("a"), read("a1", "a", 0), sensor("b"), read("b1", "b", 0)) == [("s", "", "a1 b1")]
     assert shown(asked, sensor("a"), sensor("b"), read("a1", "a", 0), read("b1", "b", 0)) == [("s", "a1 b1", "a1 b1")]
-    gone = [asked, sensor("a"), sensor("b"), read("a1", "a", 0), Tell("m", Withdraw("a"))]
+    gone = [asked, sensor("a"), sensor("b"), read("a1", "a", 0), Tell("m", Revoke("a"))]
     assert shown(*gone, read("b1", "b", 0)) == [("s", "", "a1 b1")]
     assert shown(*gone, sensor("a"), read("b1", "b", 0)) == [("s", "", "a1 b1")]
 
@@ -231,7 +231,7 @@ def test_path():
 @given(scripts(replace(PLAIN, length=6)))
 def test_both_bounds_are_what_a_blunter_oracle_finds(script):
     told = [step.message for step in script.steps if isinstance(step, Tell)]
-    sensors = {message.source: message for message in told if isinstance(message, Advertise)}
+    sensors = {message.source: message for message in told if isinstance(message, Announce)}
     for stay in expected(script):
         assert set(stay.must) == set(stay.may) == everything(stay.operator, script.readings.values(), sensors)
         assert stay.must == stay.may

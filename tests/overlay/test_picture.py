@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from shapely import LineString, Point
 
 from tidegate.errors import SettingError
-from tidegate.overlay.layout import rings
 from tidegate.overlay.picture import draw, html
+from tidegate.overlay.ring_layout import rings
 from tidegate.overlay.topology import SETUPS, topology
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -61,7 +61,7 @@ def row(setup, series, count, seed, **changed):
     found = {
         "setup": setup, "strategy": series.strategy, "subsumption": series.subsumptions[-1], "subscriptions": count,
         "seed": seed, "rounds": 40, "scale": 1.0, "data": "sensorscope", "nodes": nodes, "sensors": sensors,
-        "events": sensors * 40, "advertisement_load": 10,
+        "events": sensors * 40, "announcement_load": 10,
         "subscription_load": round(1e4 * count * scale * subscription_load(setup, series)),
         "publication_load": readings, "expected": expected, "delivered": told, "correct": told,
         "recall": told / expected, "precision": 1.0, "messages": 10 * count, "bytes": 1000 * count, "undecided": 0,

@@ -60,8 +60,8 @@ def test_a_row_is_what_the_schema_says_and_adds_up():
         assert row[total] == sum(link[part] for link in row["links"])
     assert len(row["work"]) == row["nodes"] == 60
     assert row["sensors"] == 50
-    # Every advertisement crosses every link once.
-    assert row["advertisement_load"] == 50 * 59
+    # Every announcement crosses every link once.
+    assert row["announcement_load"] == 50 * 59
     assert sum(node["handled"] for node in row["work"]) == row["messages"] + 50 + row["subscriptions"] + row["events"]
 
 

@@ -12,7 +12,7 @@ from collections import deque
 import pytest
 
 import tidegate as tg
-from tidegate.overlay.messages import LOCAL, Advertise, Reading, Subscribe, Unsubscribe
+from tidegate.overlay.messages import LOCAL, Announce, Reading, Subscribe, Unsubscribe
 from tidegate.overlay.node import Node
 from tidegate.overlay.operators import operator_of
 from tidegate.overlay.strategies import FilterSplitForward, OperatorPlacement
@@ -38,7 +38,7 @@ class Walk:
     def __init__(self, strategy):
         self.nodes = {name: Node(name, others, strategy(), lambda: 0, 10 * MINUTE) for name, others in TREE.items()}
         for sensor, node in SENSORS.items():
-            self.tell(node, Advertise(sensor, sensor))
+            self.tell(node, Announce(sensor, sensor))
 
     def tell(self, node, message):
         steps, under_way = [], deque((node, *send) for send in self.nodes[node].handle(message, LOCAL))

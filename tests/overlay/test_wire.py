@@ -16,25 +16,25 @@ from hypothesis import strategies as st
 
 from tests.overlay.messages import EARLIEST, KINDS, LATEST, messages, operators
 from tests.strategies import MOST
-from tests.test_bodies import seen
+from tests.test_stored_bodies import seen
 from tidegate.errors import MessageError, TidegateError
 from tidegate.language import DEFAULT_LIMITS
 from tidegate.model import Publication
 from tidegate.overlay import wire
 from tidegate.overlay.messages import (
-    Advertise,
+    Announce,
     Deliver,
     Interest,
     Message,
     Publish,
     Reading,
     Refuse,
+    Revoke,
     Subscribe,
     Sync,
     Unsubscribe,
-    Withdraw,
 )
-from tidegate.overlay.operators import Operator, Part
+from tidegate.overlay.operators import Operator, OperatorPart
 from tidegate.overlay.wire import MOST_BYTES, SYNC_TIMES, checked, decode, encode, size
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -43,7 +43,7 @@ PUBLICATION = Publication(
 )
 OPERATOR = Operator(
     "s1",
-    (Part("ambient", -5.5, inf, "z7"), Part("wind", -inf, 3, region=(-inf, 46.0, 7.5, inf))),
+    (OperatorPart("ambient", -5.5, inf, "z7"), OperatorPart("wind", -inf, 3, region=(-inf, 46.0, 7.5, inf))),
     300_000_000,
     near=250.0,
     main=1,
@@ -101,12 +101,12 @@ def test_a_message_comes_back(kind, data):
 
 
 EXAMPLES = [
-    (Advertise("z7", "ambient"), '{"v":1,"kind":"advertise","source":"z7","attribute":"ambient"}'),
+    (Announce("z7", "ambient"), '{"v":1,"kind":"announce","source":"z7","attribute":"ambient"}'),
     (
-        Advertise("z7", "ambient", (7, 46.5)),
-        '{"v":1,"kind":"advertise","source":"z7","attribute":"ambient","location":[7.0,46.5]}',
+        Announce("z7", "ambient", (7, 46.5)),
+        '{"v":1,"kind":"announce","source":"z7","attribute":"ambient","location":[7.0,46.5]}',
     ),
-    (Withdraw("z7"), '{"v":1,"kind":"withdraw","source":"z7"}'),
+    (Revoke("z7"), '{"v":1,"kind":"revoke","source":"z7"}'),
     (
         Subscribe(OPERATOR),
         '{"v":1,"kind":"subscribe","operator":{"id":"s1","parts":['
@@ -115,7 +115,7 @@ EXAMPLES = [
         '],"window":300000000,"near":250.0,"main":1}}',
     ),
     (
-        Subscribe(Operator("s2", (Part("a", 0.0, 1.0),), 1)),
+        Subscribe(Operator("s2", (OperatorPart("a", 0.0, 1.0),), 1)),
         '{"v":1,"kind":"subscribe","operator":{"id":"s2","parts":[{"attribute":"a","low":0.0,"high":1.0}],"window":1}}',
     ),
     (Interest("s3", "no2 > 40"), '{"v":1,"kind":"interest","id":"s3","where":"no2 > 40"}'),
@@ -135,9 +135,11 @@ EXAMPLES = [
     (Sync(), '{"v":1,"kind":"sync"}'),
     (
         Sync(
-            (Advertise("z7", "a"),), (Interest("s3", "TRUE"), Subscribe(Operator("s", (Part("a", 0, 1),), 1))), ("r1",)
+            (Announce("z7", "a"),),
+            (Interest("s3", "TRUE"), Subscribe(Operator("s", (OperatorPart("a", 0, 1),), 1))),
+            ("r1",),
         ),
-        '{"v":1,"kind":"sync","advertised":[{"source":"z7","attribute":"a"}],"wanted":['
+        '{"v":1,"kind":"sync","announced":[{"source":"z7","attribute":"a"}],"wanted":['
         '{"kind":"interest","id":"s3","where":"TRUE"},{"kind":"subscribe","operator":'
         '{"id":"s","parts":[{"attribute":"a","low":0.0,"high":1.0}],"window":1}}],"held":["r1"]}',
     ),
@@ -190,7 +192,7 @@ def nested(depth, inner=b"1"):
 
 
 SUBSCRIBE, PUBLISH, DELIVER = Subscribe(OPERATOR), Publish(PUBLICATION), Deliver("s1", (READING, Publish(PUBLICATION)))
-SYNC = Sync((Advertise("z7", "a"), Advertise("z8", "a")), (SUBSCRIBE, Interest("s3", "TRUE")), ("r1", "r2"))
+SYNC = Sync((Announce("z7", "a"), Announce("z8", "a")), (SUBSCRIBE, Interest("s3", "TRUE")), ("r1", "r2"))
 PART, PUB = ("operator", "parts", 0), "publication"
 MANY = [{"attribute": f"a{i}", "low": 0, "high": 1} for i in range(DEFAULT_LIMITS.filters + 1)]
 LONG = "x" * 1025
@@ -224,12 +226,12 @@ BYTES = {
     "version true": (at(READING, "v", put=True), "1 as version", "True"),
     "version text": (at(READING, "v", put="1"), "1 as version"),
     "version 1.0": (at(READING, "v", put=1.0), "1 as version"),
-    "no kind": (at(READING, "kind"), "one of advertise", "$.kind", "null"),
-    "kind unknown": (at(READING, "kind", put="gossip"), "one of advertise", "'gossip'"),
-    "kind cased": (at(READING, "kind", put="Reading"), "one of advertise"),
-    "kind list": (at(READING, "kind", put=["reading"]), "one of advertise", "a list of 1"),
-    "kind long": (at(READING, "kind", put="x" * 10_000), "one of advertise"),
-    "kind of a part": (at(READING, "kind", put="operator"), "one of advertise"),
+    "no kind": (at(READING, "kind"), "one of announce", "$.kind", "null"),
+    "kind unknown": (at(READING, "kind", put="gossip"), "one of announce", "'gossip'"),
+    "kind cased": (at(READING, "kind", put="Reading"), "one of announce"),
+    "kind list": (at(READING, "kind", put=["reading"]), "one of announce", "a list of 1"),
+    "kind long": (at(READING, "kind", put="x" * 10_000), "one of announce"),
+    "kind of a part": (at(READING, "kind", put="operator"), "one of announce"),
     "missing": (at(READING, "value"), "this field", "$.value", "id, source, time"),
     "extra": (at(READING, "colour", put=1), "no field but id, source, value, time, results", "'colour'"),
     "extra empty": (at(READING, "", put=1), "no field but", "''"),
@@ -251,15 +253,15 @@ BYTES = {
     "results text": (at(NAMED, "results", put="s1"), "a list", "'s1'"),
     "results null": (at(NAMED, "results", put=None), "a list", "null"),
     "results member": (at(NAMED, "results", 1, put=7), "a non-empty string", "$.results[1]"),
-    "location null": (at(Advertise("z", "a", (0, 0)), "location", put=None), "a point (lon, lat)", "null"),
-    "location three": (at(Advertise("z", "a"), "location", put=[1, 2, 3]), "a point (lon, lat)", "a list of 3"),
-    "location object": (at(Advertise("z", "a"), "location", put={"lon": 1, "lat": 2}), "a point (lon, lat)"),
-    "location west": (at(Advertise("z", "a"), "location", put=[-180.5, 2]), "lon in [-180, 180]", "$.location[0]"),
-    "location north": (at(Advertise("z", "a"), "location", put=[0, 90.5]), "lat in [-90, 90]", "$.location[1]"),
-    "location text": (at(Advertise("z", "a"), "location", put=["0", 0]), "lon in [-180, 180]"),
-    "location empty": (at(Advertise("z", "a"), "location", put=[]), "a point (lon, lat)"),
-    "attribute empty": (at(Advertise("z", "a"), "attribute", put=""), "a non-empty string", "$.attribute"),
-    "withdraw nothing": (at(Withdraw("z"), "source"), "this field", "an empty one"),
+    "location null": (at(Announce("z", "a", (0, 0)), "location", put=None), "a point (lon, lat)", "null"),
+    "location three": (at(Announce("z", "a"), "location", put=[1, 2, 3]), "a point (lon, lat)", "a list of 3"),
+    "location object": (at(Announce("z", "a"), "location", put={"lon": 1, "lat": 2}), "a point (lon, lat)"),
+    "location west": (at(Announce("z", "a"), "location", put=[-180.5, 2]), "lon in [-180, 180]", "$.location[0]"),
+    "location north": (at(Announce("z", "a"), "location", put=[0, 90.5]), "lat in [-90, 90]", "$.location[1]"),
+    "location text": (at(Announce("z", "a"), "location", put=["0", 0]), "lon in [-180, 180]"),
+    "location empty": (at(Announce("z", "a"), "location", put=[]), "a point (lon, lat)"),
+    "attribute empty": (at(Announce("z", "a"), "attribute", put=""), "a non-empty string", "$.attribute"),
+    "revoke nothing": (at(Revoke("z"), "source"), "this field", "an empty one"),
     "operator null": (at(SUBSCRIBE, "operator", put=None), "an object", "$.operator"),
     "operator list": (at(SUBSCRIBE, "operator", put=[]), "an object", "a list of 0"),
     "operator extra": (at(SUBSCRIBE, "operator", "kind", put="operator"), "no field but id, parts", "'kind'"),
@@ -303,14 +305,14 @@ BYTES = {
     "publication gap": (at(PUBLISH, PUB, "attributes", "wave", 1, "gap", put="Nothing"), "a value, a list", "wave"),
     "publication gap list": (at(PUBLISH, PUB, "attributes", "wave", 1, "gap", put=[]), "a value, a list"),
     "publication lone gap": (at(PUBLISH, PUB, "attributes", "no2", put={"gap": "NaN"}), "a value, a list"),
-    "event kind": (at(DELIVER, "events", 0, "kind", put="withdraw"), "one of reading, publish", "$.events[0].kind"),
+    "event kind": (at(DELIVER, "events", 0, "kind", put="revoke"), "one of reading, publish", "$.events[0].kind"),
     "event value": (at(DELIVER, "events", 0, "value", put=""), "a finite number", "$.events[0].value"),
     "event version": (at(DELIVER, "events", 0, "v", put=1), "no field but", "'v'", "$.events[0]"),
     "events object": (at(DELIVER, "events", put={}), "a list", "$.events"),
     "event null": (at(DELIVER, "events", 1, put=None), "an object", "$.events[1]"),
     "delivered to nobody": (at(DELIVER, "subscription", put=""), "a non-empty string"),
     "sync in sync": (at(SYNC, "wanted", 0, put={"kind": "sync"}), "one of subscribe, interest", "$.wanted[0].kind"),
-    "sync source twice": (at(SYNC, "advertised", 1, "source", put="z7"), "each of them once", "'z7' twice"),
+    "sync source twice": (at(SYNC, "announced", 1, "source", put="z7"), "each of them once", "'z7' twice"),
     "sync wanted twice": (at(SYNC, "wanted", 1, "id", put="s1"), "each of them once", "'s1' twice", "$.wanted"),
     "sync held twice": (at(SYNC, "held", put=["r1", "r2", "r1"]), "each of them once", "'r1' twice", "$.held"),
     "sync held long": (at(SYNC, "held", 1, put="x" * 2113), "at most 2112 characters", "$.held[1]"),
@@ -479,7 +481,7 @@ class Shout(str):
 
 
 def part(**other):
-    return Part(**{"attribute": "a", "low": 0.0, "high": 1.0} | other)
+    return OperatorPart(**{"attribute": "a", "low": 0.0, "high": 1.0} | other)
 
 
 def subscribe(*parts, **other):
@@ -496,15 +498,15 @@ changed = Publication("p", "z", NOON, {"a": [1]})
 changed.attributes["a"].append(object())
 
 OBJECTS = {
-    "none": (None, "an object of class Advertise, Withdraw", "message"),
-    "text": ("reading", "an object of class Advertise", "'reading'"),
-    "bytes": (encode(READING), "an object of class Advertise", "bytes"),
-    "dict": ({"kind": "reading"}, "an object of class Advertise"),
-    "class": (Reading, "an object of class Advertise"),
-    "operator": (OPERATOR, "an object of class Advertise", "Operator"),
-    "publication": (PUBLICATION, "an object of class Advertise", "Publication"),
-    "list": ([READING], "an object of class Advertise"),
-    "kin": (Later("r1", "z7", 1.0, 0), "an object of class Advertise", "Later"),
+    "none": (None, "an object of class Announce, Revoke", "message"),
+    "text": ("reading", "an object of class Announce", "'reading'"),
+    "bytes": (encode(READING), "an object of class Announce", "bytes"),
+    "dict": ({"kind": "reading"}, "an object of class Announce"),
+    "class": (Reading, "an object of class Announce"),
+    "operator": (OPERATOR, "an object of class Announce", "Operator"),
+    "publication": (PUBLICATION, "an object of class Announce", "Publication"),
+    "list": ([READING], "an object of class Announce"),
+    "kin": (Later("r1", "z7", 1.0, 0), "an object of class Announce", "Later"),
     "half made": (half_made, "a non-empty string", "message.source"),
     "id none": (replace(READING, id=None), "a non-empty string", "message.id"),
     "id empty": (replace(READING, id=""), "a non-empty string"),
@@ -541,11 +543,11 @@ OBJECTS = {
     "results empty": (replace(READING, results=("",)), "a non-empty string"),
     "results long": (replace(READING, results=("x" * 19_585,)), "at most 19584 characters"),
     "results surrogate": (replace(READING, results=("\ud800",)), "Unicode text"),
-    "location list": (Advertise("z", "a", [0, 0]), "a point (lon, lat)", "message.location"),
-    "location far": (Advertise("z", "a", (0, 91)), "lat in [-90, 90]", "message.location[1]"),
-    "location nan": (Advertise("z", "a", (nan, 0)), "lon in [-180, 180]"),
-    "location numpy": (Advertise("z", "a", np.zeros(2)), "a point (lon, lat)"),
-    "withdraw none": (Withdraw(None), "a non-empty string"),
+    "location list": (Announce("z", "a", [0, 0]), "a point (lon, lat)", "message.location"),
+    "location far": (Announce("z", "a", (0, 91)), "lat in [-90, 90]", "message.location[1]"),
+    "location nan": (Announce("z", "a", (nan, 0)), "lon in [-180, 180]"),
+    "location numpy": (Announce("z", "a", np.zeros(2)), "a point (lon, lat)"),
+    "revoke none": (Revoke(None), "a non-empty string"),
     "subscribe text": (Subscribe("no2 > 40"), "an object of class Operator", "message.operator"),
     "parts list": (subscribe(parts=[part()]), "a tuple", "message.operator.parts"),
     "parts many": (subscribe(*(part(attribute=f"a{i}") for i in range(17))), "at most 16", "17"),
@@ -569,16 +571,16 @@ OBJECTS = {
     "unsubscribe number": (Unsubscribe(5), "a non-empty string"),
     "publish text": (Publish("p"), "an object of class Publication", "message.publication"),
     "publish surrogate": (Publish(Publication("p", "z", NOON, {"\ud800": 1})), "Unicode text"),
-    "sync list": (Sync(advertised=[Advertise("z", "a")]), "a tuple", "message.advertised"),
+    "sync list": (Sync(announced=[Announce("z", "a")]), "a tuple", "message.announced"),
     "sync reading": (Sync(wanted=(READING,)), "an object of class Subscribe, Interest", "message.wanted[0]"),
     "sync held twice": (Sync(held=("a", "b", "a")), "each of them once", "'a' twice"),
     "sync held unhashable": (Sync(held=("a", [])), "a non-empty string", "message.held[1]"),
-    "sync source twice": (Sync((Advertise("z", "a"), Advertise("z", "b"))), "each of them once", "message.advertised"),
+    "sync source twice": (Sync((Announce("z", "a"), Announce("z", "b"))), "each of them once", "message.announced"),
     "sync wanted twice": (Sync(wanted=(subscribe(), Interest("s", "TRUE"))), "each of them once", "'s' twice"),
     "refuse none": (Refuse(None), "a non-empty string", "message.reason"),
     "refuse code": (Refuse("why", 5), "a non-empty string", "message.code"),
     "deliver one": (Deliver("s", READING), "a tuple", "message.events"),
-    "deliver withdraw": (Deliver("s", (READING, Withdraw("z"))), "an object of class Reading, Publish", "events[1]"),
+    "deliver revoke": (Deliver("s", (READING, Revoke("z"))), "an object of class Reading, Publish", "events[1]"),
     "deliver nan": (Deliver("s", (replace(READING, value=nan),)), "a finite number", "message.events[0].value"),
 }
 
@@ -603,8 +605,10 @@ def test_a_publication_that_was_changed_has_no_bytes():
         replace(READING, value=2**53),
         replace(READING, time=EARLIEST, source="é" * 1024, id="x" * 1024),
         replace(READING, time=LATEST, value=1.7976931348623157e308, results=("x" * 19_584,)),
-        Advertise("z7", "a", (180, -90)),
-        Subscribe(Operator("s", (Part("a", np.float64(-inf), np.float64(1), region=(-inf, -1, inf, inf)),), 5, near=7)),
+        Announce("z7", "a", (180, -90)),
+        Subscribe(
+            Operator("s", (OperatorPart("a", np.float64(-inf), np.float64(1), region=(-inf, -1, inf, inf)),), 5, near=7)
+        ),
     ],
 )
 def test_numbers_of_other_classes_are_taken(message):

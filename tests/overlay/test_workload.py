@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.overlay.test_replay import folders
 from tidegate.errors import SettingError, SubscriptionError
 from tidegate.overlay.messages import Reading
-from tidegate.overlay.operators import Operator, Part
+from tidegate.overlay.operators import Operator, OperatorPart
 from tidegate.overlay.replay import ATTRIBUTES, Replay
 from tidegate.overlay.topology import SETUPS, Sensor, Setup, Topology, topology
 from tidegate.overlay.workload import ROUNDS, WINDOW, Workload, truth, workload
@@ -167,7 +167,7 @@ def test_the_first_ranges_that_match_are_taken(monkeypatch, folder, setup):
 
 
 def test_ranges_that_never_match_are_given_up(monkeypatch):
-    never = Operator("q", (Part("ambient", 1e6, 2e6, "s00-ambient"),), WINDOW)
+    never = Operator("q", (OperatorPart("ambient", 1e6, 2e6, "s00-ambient"),), WINDOW)
     monkeypatch.setattr(module, "_subscription", lambda *_: never)
     monkeypatch.setattr(module, "_DRAWS", 7)
     with pytest.raises(SettingError, match="expected ranges that some readings match; got none in 7 draws; at tiny"):
@@ -354,7 +354,7 @@ def obvious(work):
 readings = st.lists(st.tuples(st.sampled_from("aabbcd"), st.integers(0, 9), st.integers(0, 3)), max_size=12)
 ranges = st.tuples(st.sampled_from([0, 0, 1, 2]), st.sampled_from([2, 3, 3, 3]))
 part_lists = st.dictionaries(st.sampled_from("abcd"), ranges, min_size=1).map(
-    lambda by: tuple(Part(KINDS[source], *range, source) for source, range in by.items())
+    lambda by: tuple(OperatorPart(KINDS[source], *range, source) for source, range in by.items())
 )
 operators = st.builds(lambda parts, window: Operator("q", parts, window), part_lists, st.integers(1, 6))
 
@@ -391,7 +391,7 @@ def test_the_likeliest_match_is_the_likeliest_of_all_combinations(said):
 
 
 def test_a_match_is_shorter_than_the_window():
-    parts = (Part("t", 0, 9, "a"), Part("h", 0, 9, "c"))
+    parts = (OperatorPart("t", 0, 9, "a"), OperatorPart("h", 0, 9, "c"))
     said = [("a", 0, 1), ("c", 5, 1)]
     assert truth(made(said, Operator("q", parts, 5))) == {"q": frozenset()}
     assert truth(made(said, Operator("q", parts, 6))) == {"q": {"r0", "r1"}}
@@ -401,7 +401,7 @@ def test_a_match_is_shorter_than_the_window():
 
 
 def test_nothing_can_be_asked_and_nothing_said():
-    operator = Operator("q", (Part("t", 0, 9, "a"),), 5)
+    operator = Operator("q", (OperatorPart("t", 0, 9, "a"),), 5)
     assert truth(made([])) == {}
     assert truth(made([], operator)) == {"q": frozenset()}
     assert truth(made([("a", 3, 9), ("a", 4, 10)], operator)) == {"q": {"r0"}}
@@ -410,12 +410,12 @@ def test_nothing_can_be_asked_and_nothing_said():
 @pytest.mark.parametrize(
     "operator",
     [
-        Operator("q", (Part("t", 0, 9),), 5),
-        Operator("q", (Part("t", 0, 9, "z"),), 5),
-        Operator("q", (Part("h", 0, 9, "a"),), 5),
-        Operator("q", (Part("t", 0, 9, "a", (0.0, 0.0, 1.0, 1.0)),), 5),
-        Operator("q", (Part("t", 0, 9, "a"),), 5, near=10.0),
-        Operator("q", (Part("t", 0, 9, "a"), Part("h", 0, 9, "c")), 5, main=0),
+        Operator("q", (OperatorPart("t", 0, 9),), 5),
+        Operator("q", (OperatorPart("t", 0, 9, "z"),), 5),
+        Operator("q", (OperatorPart("h", 0, 9, "a"),), 5),
+        Operator("q", (OperatorPart("t", 0, 9, "a", (0.0, 0.0, 1.0, 1.0)),), 5),
+        Operator("q", (OperatorPart("t", 0, 9, "a"),), 5, near=10.0),
+        Operator("q", (OperatorPart("t", 0, 9, "a"), OperatorPart("h", 0, 9, "c")), 5, main=0),
     ],
     ids=["abstract", "unknown", "attribute", "region", "near", "main"],
 )

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tests.patterns.oracle import Told, World
 from tests.patterns.strategies import HOME, PLACES, at, cuts, in_order, pieces, scripts, streams, subscriptions
-from tidegate import stage
+from tidegate.engine import pattern_shards
 from tidegate.language import parse, to_json
 from tidegate.patterns import memory
 from tidegate.patterns import topk as best
@@ -77,7 +77,7 @@ def wheres_of(script) -> dict[str, str]:
 def sharded(lateness: timedelta, shards: int) -> tg.Engine:
     """An engine with so many shards, however many cores there are."""
     engine = tg.Engine(lateness=lateness)
-    engine._stage = stage.Stage(lateness // timedelta(microseconds=1), 1_000, shards)
+    engine._stage = pattern_shards.PatternShards(lateness // timedelta(microseconds=1), 1_000, shards)
     return engine
 
 
@@ -166,7 +166,7 @@ def test_reading_again_changes_nothing(script, lateness, few, widens):
 @settings(max_examples=30)
 @given(script=scripts(), lateness=latenesses, shards=st.integers(1, 4))
 def test_shards_and_threads_equal_oracle(script, lateness, shards):
-    with patch.object(stage, "_WORTH", 0):
+    with patch.object(pattern_shards, "_WORTH", 0):
         follows_oracle(script, lateness, shards=shards)
 
 

@@ -23,7 +23,7 @@ from tidegate.errors import TidegateError
 from tidegate.kernels import excursion
 from tidegate.patterns import memory
 from tidegate.patterns import shape as family
-from tidegate.shapes.normal import normal
+from tidegate.shapes.normal_form import normal
 from tidegate.testing import as_table
 
 PEAK = "shape(n, (0, 1, 0), 'stream')"

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 import tidegate as tg
-from tidegate.pipeline import feed, select, shards
-from tidegate.pipeline.combine import Combining
-from tidegate.pipeline.logsource import LogSource
-from tidegate.pipeline.parts import Files
+from tidegate.pipeline import feed, select, shard_keys
+from tidegate.pipeline.combine import CombineStep
+from tidegate.pipeline.log_datasource import LogDataSource
 from tidegate.pipeline.select import Select, Subscriptions
-from tidegate.pipeline.sinks import Receipts, Sent
-from tidegate.pipeline.work import COUNTS, Work
+from tidegate.pipeline.shard_parts import ShardFiles
+from tidegate.pipeline.task import Work
+from tidegate.runs.sinks import COUNTS, Receipts, Sent
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -119,13 +119,17 @@ class Lane:
         self.registry = tg.Registry(directory / "registry.db")
         self.registry.needs("lane", 0)
         self.log = tg.Log(directory / "log", version=lambda: self.registry.version)
-        self.keys = shards.keys(count)
-        self.files = Files(str(directory / "patterns"))
-        subscriptions, halves = Subscriptions(os.fspath(self.registry.shelf), self.registry), (Sent(),)
+        self.keys = shard_keys.keys(count)
+        self.files = ShardFiles(str(directory / "patterns"))
+        subscriptions, halves = Subscriptions(os.fspath(self.registry.index_storage), self.registry), (Sent(),)
         self.work = Work(Select(feed.slices, subscriptions), halves, None, self.files, self.keys)
-        self.combining = Combining(self.files, "lane", self.keys, int(lateness * 1e6), subscriptions, halves)
-        options = {"path": str(directory / "log"), "registry": self.registry.url, "storage": self.registry.shelf}
-        self.reader = LogSource({**options, "pieces": "3"}).streamReader(None)
+        self.combining = CombineStep(self.files, "lane", self.keys, int(lateness * 1e6), subscriptions, halves)
+        options = {
+            "path": str(directory / "log"),
+            "registry": self.registry.url,
+            "storage": self.registry.index_storage,
+        }
+        self.reader = LogDataSource({**options, "pieces": "3"}).streamReader(None)
         self.states, self.row, self.number, self.told = dict.fromkeys(self.keys), 0, -1, []
         self.counts, self.clock = {}, None
 

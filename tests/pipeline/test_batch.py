@@ -11,7 +11,7 @@ import tidegate as tg
 import tidegate.patterns
 from tests.patterns import strategies as patterned
 from tidegate import testing as laws
-from tidegate.pipeline.quarantine import Quarantine
+from tidegate.runs.quarantine import Quarantine
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
 BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"

@@ -91,7 +91,7 @@ class Run:
         for process in self.family():
             try:
                 parent = process.parent()
-                if parent and "tidegate.pipeline.daemon" in process.cmdline() and "java" not in parent.name():
+                if parent and "tidegate.pipeline.worker_daemon" in process.cmdline() and "java" not in parent.name():
                     found.append(process)
             except psutil.NoSuchProcess:
                 continue

@@ -30,7 +30,7 @@ class Daemon:
     """The master or a worker of a cluster."""
 
     def __init__(self, directory, name, *arguments, env):
-        from tidegate.pipeline.java import java
+        from tidegate.pipeline.java_home import java
 
         found = java()
         command = [str(found.executable), *found.options, "-Xmx512m", "-cp", JARS, *arguments]
@@ -80,7 +80,7 @@ def python(tmp_path):
 
 @pytest.fixture
 def cluster(tmp_path):
-    from tidegate.pipeline.java import home
+    from tidegate.pipeline.java_home import home
 
     spark_home = str(Path(pyspark.__file__).parent)
     env = {**os.environ, "SPARK_HOME": spark_home, "JAVA_HOME": str(home()), "SPARK_SCALA_VERSION": "2.13"}

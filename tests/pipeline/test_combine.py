@@ -20,9 +20,9 @@ import tidegate as tg
 from tests.patterns.strategies import scripts
 from tests.pipeline.lane import SECOND, TIME, Lane, Stream, at_seconds, rows, subscription
 from tidegate.errors import StoreError
-from tidegate.pipeline import combine, logsource
-from tidegate.pipeline.parts import Files
-from tidegate.store import bundle
+from tidegate.pipeline import combine, log_datasource
+from tidegate.pipeline.shard_parts import ShardFiles
+from tidegate.store import array_bundle
 from tidegate.testing import as_table
 
 
@@ -31,7 +31,7 @@ def cache(tmp_path, monkeypatch):
     """A cache of this test's own, and no shards that were mapped before."""
     monkeypatch.setenv("TIDEGATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(combine, "_LIVE", {})
-    monkeypatch.setattr(logsource, "_ALONE", 8)  # a batch of few publications has several tasks
+    monkeypatch.setattr(log_datasource, "_ALONE", 8)  # a batch of few publications has several tasks
     return tmp_path / "cache"
 
 
@@ -58,7 +58,7 @@ def test_whatever_happens_the_lane_tells_what_an_engine_tells(tmp_path_factory, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEGATE_CACHE", str(directory / "cache"))
         patch.setattr(combine, "_LIVE", {})
-        patch.setattr(logsource, "_ALONE", data.draw(st.sampled_from([4, 1000])))
+        patch.setattr(log_datasource, "_ALONE", data.draw(st.sampled_from([4, 1000])))
         patch.setattr(combine, "_MOST_PARTS", data.draw(st.sampled_from([0, 2, 100])))
         lane, engine, expected = Lane(directory, lateness, count), tg.Engine(lateness=lateness * SECOND), []
         for what, operand in script:
@@ -137,8 +137,8 @@ def lane(tmp_path, cache):
 @pytest.fixture
 def reads(monkeypatch):
     """The names of the files that were read."""
-    names, read = [], Files.read
-    monkeypatch.setattr(Files, "read", lambda self, name: (names.append(name), read(self, name))[1])
+    names, read = [], ShardFiles.read
+    monkeypatch.setattr(ShardFiles, "read", lambda self, name: (names.append(name), read(self, name))[1])
     return names
 
 
@@ -279,8 +279,8 @@ def test_files_that_no_state_needs_go_with_the_next_snapshot(tmp_path, cache, mo
 
 def test_state_at_a_url(tmp_path, cache):
     """As a checkpoint on a cluster is."""
-    files = Files(f"file://{tmp_path}/state")
-    files.write("part-000000000000-0-1-a", bundle.packed({"x": np.arange(3)}, ["fact"]))
+    files = ShardFiles(f"file://{tmp_path}/state")
+    files.write("part-000000000000-0-1-a", array_bundle.packed({"x": np.arange(3)}, ["fact"]))
     arrays, facts = files.read("part-000000000000-0-1-a")
     assert (arrays["x"].tolist(), facts) == ([0, 1, 2], ["fact"])
     arrays["x"][0] = 7  # its own

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 
 import tidegate as tg
 from tests.pipeline.lane import SECOND, Stream, at_seconds, rows, subscription
-from tidegate.pipeline import combine, shards
+from tidegate.pipeline import combine, shard_keys
 from tidegate.pipeline import flow as flow_module
-from tidegate.pipeline.combine import Combining
+from tidegate.pipeline.combine import CombineStep
 from tidegate.pipeline.flow import Flow
-from tidegate.pipeline.sinks import Callback
-from tidegate.pipeline.sources import FilesSource, GeneratorSource, LoggedSource
+from tidegate.runs.sinks import Callback
+from tidegate.runs.sources import FilesSource, GeneratorSource, LogSource
 
 
 class Collected:
@@ -59,7 +59,7 @@ class World:
 
     def flow(self, spark, sink, **settings):
         rows = settings.pop("rows", 1_000_000)
-        source = LoggedSource(self.directory / "log", rows=rows)
+        source = LogSource(self.directory / "log", rows=rows)
         where = self.directory / "checkpoint"
         return Flow(
             spark, source, self.registry, [Callback(sink)], checkpoint=where, lateness=self.lateness, **settings
@@ -128,7 +128,7 @@ def test_a_flow_with_disorder_and_with_what_is_too_late(spark, tmp_path):
 
 def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
     """With the arrays that a flow left, without them, and from a snapshot and what came since."""
-    monkeypatch.setattr(flow_module, "Combining", hasty(1))
+    monkeypatch.setattr(flow_module, "CombineStep", hasty(1))
     world, told, kept = World(tmp_path, lateness=1, disorder=1), Collected(), []
     monkeypatch.setattr(flow_module, "forget", kept.append)
     world.subscribe(*(subscription(number) for number in range(12)))
@@ -153,11 +153,11 @@ def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
 def hasty(most):
     """Combining that writes a snapshot after so few batches; a class that travels to the workers by value."""
 
-    class Hasty(Combining):
+    class Hasty(CombineStep):
         def step(self, shard, parts, known):
             usual, combine._MOST_PARTS = combine._MOST_PARTS, most
             try:
-                return Combining.step(self, shard, parts, known)
+                return CombineStep.step(self, shard, parts, known)
             finally:
                 combine._MOST_PARTS = usual
 
@@ -222,7 +222,7 @@ def test_silence_is_noticed_without_a_publication(spark, tmp_path):
     told = Collected()
 
     def flow():
-        source, where = LoggedSource(tmp_path / "log"), tmp_path / "checkpoint"
+        source, where = LogSource(tmp_path / "log"), tmp_path / "checkpoint"
         found = Flow(spark, source, registry, [Callback(told)], checkpoint=where, lateness=0, clock=0.5)
         found.start()
         return found
@@ -268,7 +268,7 @@ def test_files_of_one_batch_appear_together(spark, tmp_path):
 
 
 def test_each_shard_has_a_partition_of_its_own(spark):
-    chosen = [(count, key) for count in range(1, 9) for key in shards.keys(count)]
+    chosen = [(count, key) for count in range(1, 9) for key in shard_keys.keys(count)]
     frame = spark.createDataFrame(chosen, "count int, key int").coalesce(1)
     placed = frame.select(F.expr("pmod(hash(key), count)").alias("at")).toArrow().column("at").to_pylist()
     assert placed == [partition for count in range(1, 9) for partition in range(count)]

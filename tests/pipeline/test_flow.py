@@ -11,9 +11,9 @@ import pytest
 
 import tidegate as tg
 from tidegate.pipeline.flow import Flow
-from tidegate.pipeline.parquet import Parquet
-from tidegate.pipeline.sinks import Callback, Console, Sql
-from tidegate.pipeline.sources import FilesSource, GeneratorSource, LoggedSource
+from tidegate.runs.parquet_sink import Parquet
+from tidegate.runs.sinks import Callback, Console, Sql
+from tidegate.runs.sources import FilesSource, GeneratorSource, LogSource
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
 
@@ -81,7 +81,7 @@ def test_from_the_log_to_every_sink(spark, tmp_path, registry):
             log.append(readings(first, 500))
     told, lines = Collected(), open(tmp_path / "lines", "w")  # noqa: SIM115
     sinks = [Callback(told), Console(lines), Sql(str(tmp_path / "notes.db")), Parquet(tmp_path / "out")]
-    source = LoggedSource(tmp_path / "log", rows=1700)
+    source = LogSource(tmp_path / "log", rows=1700)
     flow = drained(spark, source, registry, sinks, tmp_path)
     lines.close()
     engine = tg.Engine(registry)
@@ -116,14 +116,14 @@ def test_each_publication_meets_who_was_there_when_it_appeared(spark, tmp_path, 
     for rows, pieces in ((1000, 1), (10, 1), (20, 2)):
         told = Collected()
         where = tmp_path / f"{rows}-{pieces}"
-        drained(spark, LoggedSource(tmp_path / "log", rows=rows, pieces=pieces), registry, [Callback(told)], where)
+        drained(spark, LogSource(tmp_path / "log", rows=rows, pieces=pieces), registry, [Callback(told)], where)
         assert sorted(told.pairs) == expected
 
 
 def test_a_subscription_counts_for_whatever_is_appended_after_it_was_made(spark, tmp_path, registry):
     """Under load, in a running query, without an exception to the rule; and one that ended counts no more."""
     told = Collected()
-    flow = Flow(spark, LoggedSource(tmp_path / "log"), registry, [Callback(told)], checkpoint=tmp_path / "checkpoint")
+    flow = Flow(spark, LogSource(tmp_path / "log"), registry, [Callback(told)], checkpoint=tmp_path / "checkpoint")
     flow.start()
     must, must_not, stop = [], [], threading.Event()
     log = tg.Log(tmp_path / "log", version=lambda: registry.version)
@@ -162,7 +162,7 @@ def test_a_run_goes_on_where_the_last_one_stopped(spark, tmp_path, registry):
         for round in range(3):
             log.append(readings(100 * round, 100))
             sinks = [Callback(told), Parquet(tmp_path / "out"), Sql(str(tmp_path / "notes.db"))]
-            drained(spark, LoggedSource(tmp_path / "log"), registry, sinks, tmp_path)
+            drained(spark, LogSource(tmp_path / "log"), registry, sinks, tmp_path)
     expected = sorted((f"p{i}", "all") for i in range(300))
     assert sorted(told.pairs) == expected
     assert pairs_of(tmp_path / "out") == expected
@@ -176,7 +176,7 @@ def test_a_batch_that_is_run_again_changes_nothing(spark, tmp_path, registry):
         log.append(readings(0, 100))
         for _ in range(2):
             sinks = [Parquet(tmp_path / "out"), Sql(str(tmp_path / "notes.db"))]
-            drained(spark, LoggedSource(tmp_path / "log"), registry, sinks, tmp_path)
+            drained(spark, LogSource(tmp_path / "log"), registry, sinks, tmp_path)
             commits = tmp_path / "checkpoint" / "spark" / "commits"
             assert (commits / "0").exists()
             for path in [*commits.glob("0*"), *commits.glob(".0*")]:
@@ -240,9 +240,9 @@ def test_the_generator_is_the_same_for_the_same_seed_across_restarts(spark, tmp_
 
 
 def test_a_checkpoint_belongs_to_one_source(spark, tmp_path, registry):
-    drained(spark, LoggedSource(tmp_path / "log"), registry, [], tmp_path)
+    drained(spark, LogSource(tmp_path / "log"), registry, [], tmp_path)
     with pytest.raises(tg.SettingError, match="the source that this checkpoint belongs to: log"):
-        Flow(spark, LoggedSource(tmp_path / "other"), registry, [], checkpoint=tmp_path / "checkpoint")
+        Flow(spark, LogSource(tmp_path / "other"), registry, [], checkpoint=tmp_path / "checkpoint")
 
 
 def test_a_sink_that_fails_ends_the_flow_with_one_sentence(spark, tmp_path, registry):
@@ -253,9 +253,7 @@ def test_a_sink_that_fails_ends_the_flow_with_one_sentence(spark, tmp_path, regi
     def refuses(batch, table):
         raise ValueError("no room at the inn")
 
-    flow = Flow(
-        spark, LoggedSource(tmp_path / "log"), registry, [Callback(refuses)], checkpoint=tmp_path / "checkpoint"
-    )
+    flow = Flow(spark, LogSource(tmp_path / "log"), registry, [Callback(refuses)], checkpoint=tmp_path / "checkpoint")
     flow.start(available_now=True)
     with pytest.raises(tg.PipelineError, match=r"^expected a pipeline that runs; got ValueError: no room at the inn$"):
         flow.wait(60)
@@ -268,6 +266,6 @@ def test_late_publications_are_counted(spark, tmp_path, registry):
         log.append(readings(1000, 10))
         log.append(readings(0, 5))
     told = Collected()
-    flow = drained(spark, LoggedSource(tmp_path / "log", rows=10), registry, [Callback(told)], tmp_path)
+    flow = drained(spark, LogSource(tmp_path / "log", rows=10), registry, [Callback(told)], tmp_path)
     assert len(told.pairs) == 15
     assert flow.status.snapshot().late == 5

@@ -21,9 +21,9 @@ import sys, orjson
 import tidegate as tg
 from pathlib import Path
 from tidegate.pipeline.flow import Flow
-from tidegate.pipeline.parquet import Parquet
-from tidegate.pipeline.sinks import Kafka
-from tidegate.pipeline.sources import KafkaSource
+from tidegate.runs.parquet_sink import Parquet
+from tidegate.pipeline.kafka_sink import Kafka
+from tidegate.runs.sources import KafkaSource
 
 servers, jars, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
 spark = tg.session(settings={"spark.jars": jars})

@@ -15,7 +15,7 @@ import tidegate.patterns
 from tests.patterns import strategies as patterned
 from tests.strategies import CONDITIONS, expressions, publications
 from tidegate import testing as laws
-from tidegate.pipeline.quarantine import Quarantine
+from tidegate.runs.quarantine import Quarantine
 from tidegate.store.registry import Registry
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)

@@ -12,8 +12,8 @@ from tests.parts.cellar import PREFIXES, cellar
 from tests.pipeline.lane import Lane, rows
 from tidegate.ontologies.current import load, use
 from tidegate.pipeline.flow import Flow
-from tidegate.pipeline.sinks import Callback
-from tidegate.pipeline.sources import LoggedSource
+from tidegate.runs.sinks import Callback
+from tidegate.runs.sources import LogSource
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
 OLD = {"Red": ["merlot", "malbec"], "White": ["riesling"]}
@@ -53,7 +53,7 @@ def test_only_what_appears_later_has_the_new_meaning(spark, tmp_path):
             red, white = (f"isA(wine, 'w:{colour}')" for colour in ("Red", "White"))
             registry.subscribe(tg.Subscription("red", "ann", red), tg.Subscription("white", "ann", white))
         options = {"checkpoint": tmp_path / "checkpoint", "patterns": False}
-        flow = Flow(spark, LoggedSource(tmp_path / "log"), registry, [Callback(tell)], **options)
+        flow = Flow(spark, LogSource(tmp_path / "log"), registry, [Callback(tell)], **options)
         flow.start()  # where no ontology is known
         log.append(bottles(0, "merlot", "malbec", "syrah", "riesling"))
         until(flow, 4)

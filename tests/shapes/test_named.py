@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.errors import SettingError
-from tidegate.shapes.named import Named, everything, find, load, near, use
-from tidegate.shapes.normal import LONGEST, distance, normal, rendered
+from tidegate.shapes.named_shapes import NamedShape, everything, find, load, near, use
+from tidegate.shapes.normal_form import LONGEST, distance, normal, rendered
 
 BUILT_IN = everything()
 
@@ -117,7 +117,7 @@ def test_toml(tmp_path):
         '[shapes.my-shape]\npoints = [0, 1.5, 0]\nmeaning = "up and down"\n[shapes.b2]\npoints = [3, 2, 9]\n'
     )
     found = load(path)
-    assert found == [Named("my-shape", (0.0, 1.5, 0.0), "up and down"), Named("b2", (3.0, 2.0, 9.0))]
+    assert found == [NamedShape("my-shape", (0.0, 1.5, 0.0), "up and down"), NamedShape("b2", (3.0, 2.0, 9.0))]
     assert find("my-shape") is found[0]
     assert everything() == BUILT_IN + found
     assert near("my-shpe") == ["my-shape"]
@@ -127,7 +127,7 @@ def test_toml(tmp_path):
 def test_csv(tmp_path):
     path = tmp_path / "mine.CSV"
     path.write_bytes('\ufeffmy-shape, 0, 1e1 ,-.5\r\n\r\n"other",1,2,3,,\r\n,,\r\n'.encode())
-    assert load(str(path)) == [Named("my-shape", (0.0, 10.0, -0.5)), Named("other", (1.0, 2.0, 3.0))]
+    assert load(str(path)) == [NamedShape("my-shape", (0.0, 10.0, -0.5)), NamedShape("other", (1.0, 2.0, 3.0))]
 
 
 def test_a_file_may_be_loaded_again_but_not_change_a_shape(tmp_path):
@@ -146,18 +146,18 @@ def test_use_leaves_no_trace(tmp_path):
     path.write_text("mine,1,2,1\n")
 
     def in_use():
-        with use(Named("other", (1, 2, 3))):
+        with use(NamedShape("other", (1, 2, 3))):
             load(path)
             assert find("mine")
             assert find("other")
             raise KeyError
 
-    with use(Named("outer", (1, 2, 3))):
+    with use(NamedShape("outer", (1, 2, 3))):
         with pytest.raises(KeyError):
             in_use()
         assert find("mine") is find("other") is None
         assert find("outer")
-    with pytest.raises(SettingError, match="no built-in shape has; got 'spike'"), use(Named("spike", (1, 2, 3))):
+    with pytest.raises(SettingError, match="no built-in shape has; got 'spike'"), use(NamedShape("spike", (1, 2, 3))):
         pass
 
 
@@ -241,7 +241,7 @@ def test_files_that_are_none(tmp_path):
 @given(st.lists(st.floats(), max_size=6))
 def test_what_is_taken_has_a_shape(points):
     try:
-        shape = Named("a", tuple(points))
+        shape = NamedShape("a", tuple(points))
     except SettingError:
         assert len(points) < 3 or nan in points or normal(points) is None
     else:

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from tidegate.shapes import cores, rstar
-from tidegate.shapes.interval import Interval
-from tidegate.shapes.rstar import RStar, boxes_of, library_tree
+from tidegate.shapes import rstar_tree, threads
+from tidegate.shapes.interval_trees import IntervalTrees
+from tidegate.shapes.rstar_tree import RStar, boxes_of, library_tree
 from tidegate.shapes.scan import Scan
 from tidegate.shapes.structures import STRUCTURES
 
 ways = {
     "scan": Scan,
     "scan, one by one": Scan.inserted,
-    "interval": Interval,
-    "interval, one by one": Interval.inserted,
+    "interval": IntervalTrees,
+    "interval, one by one": IntervalTrees.inserted,
     "rstar": RStar,
     "rstar, one by one": RStar.inserted,
 }
@@ -85,9 +85,9 @@ def test_points_are_shared_among_cores(make, world, data):
     made = make(features, radii)
     alone = made.candidates(points)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cores, "_WORTH", 0)
-        patch.setattr(cores._cores, "count", data.draw(st.integers(1, 5)))
-        patch.setattr(cores._cores, "_pool", None)
+        patch.setattr(threads, "_WORTH", 0)
+        patch.setattr(threads._cores, "count", data.draw(st.integers(1, 5)))
+        patch.setattr(threads._cores, "_pool", None)
         together = made.candidates(points)
     for a, b in zip(alone, together, strict=True):
         assert a.tolist() == b.tolist()
@@ -159,7 +159,7 @@ def test_interval_trees_leave_what_is_around_in_two_coordinates(world):
             sum(all(holds(f[c : c + 1], r, p[c : c + 1]) for c in (0, 1)) for f, r in zip(features, radii, strict=True))
             for p in points
         ]
-    assert Interval(features, radii).candidates(points).tested.tolist() == around
+    assert IntervalTrees(features, radii).candidates(points).tested.tolist() == around
 
 
 @pytest.mark.parametrize("bulk", [True, False])
@@ -194,7 +194,7 @@ def test_boxes_tested_are_those_of_the_library_s_tree(bulk, world):
 def test_names():
     assert {name: STRUCTURES[name] for name in ("scan", "interval", "rstar")} == {
         "scan": Scan,
-        "interval": Interval,
+        "interval": IntervalTrees,
         "rstar": RStar,
     }
-    assert rstar.RStar is RStar
+    assert rstar_tree.RStar is RStar

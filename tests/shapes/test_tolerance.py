@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import frexp, inf, isfinite, ldexp, sqrt
+from math import inf, isfinite, sqrt
 from time import perf_counter
 
 import numpy as np
@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.oracle import normal_form
 from tidegate.errors import SettingError
 from tidegate.shapes import tolerance
-from tidegate.shapes.named import find
-from tidegate.shapes.normal import normal, rendered
-from tidegate.shapes.tolerance import DAY, Distances, History, Outlooks, rounded, sliding, whole
+from tidegate.shapes.named_shapes import find
+from tidegate.shapes.normal_form import normal, rendered
+from tidegate.shapes.tolerance import DAY, Distances, SeriesHistory, ToleranceOutcomes, rounded, sliding, whole
 
 HOUR = DAY // 24
 
@@ -22,24 +23,8 @@ HOUR = DAY // 24
 # --- the obvious way ------------------------------------------------------------------------------------------------
 
 
-def plain_normal(series: list[float]) -> list[float] | None:
-    if len(series) < 3 or not all(map(isfinite, series)) or min(series) == max(series):
-        return None
-    exponent = frexp(max(map(abs, series)))[1]
-    scaled = [ldexp(x, -exponent) for x in series]
-    mean = 0.0
-    for x in scaled:
-        mean += x
-    mean /= len(series)
-    square = 0.0
-    for x in scaled:
-        square += (x - mean) * (x - mean)
-    deviation = sqrt(square / len(series))
-    return [(x - mean) / deviation for x in scaled]
-
-
 def plain_distance(series: list[float], pattern: list[float]) -> float:
-    form = plain_normal(series)
+    form = normal_form(series)
     if form is None:
         return inf
     total = 0.0
@@ -73,16 +58,16 @@ readings = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 1000), valu
 patterns = st.lists(st.integers(-3, 3).map(float), min_size=3, max_size=6).filter(lambda p: min(p) < max(p))
 
 
-def history_of(rows: list[tuple[str, int, float]]) -> History:
+def history_of(rows: list[tuple[str, int, float]]) -> SeriesHistory:
     sources, times, numbers = zip(*rows, strict=True)
-    return History.readings(
+    return SeriesHistory.readings(
         np.array(["abc".index(s) for s in sources]), np.array(times) * HOUR, np.array(numbers, np.float64)
     )
 
 
 @given(readings, patterns, st.floats(0, 6))
 def test_windows_and_runs_are_those_of_plain_loops(rows, pattern, bound):
-    form = plain_normal(pattern)
+    form = normal_form(pattern)
     expected = plain_windows(rows, form)
     found = sliding(history_of(rows), normal(pattern))
     assert found.values.tolist() == [distance for part in expected.values() for distance in part]  # bit for bit
@@ -90,7 +75,7 @@ def test_windows_and_runs_are_those_of_plain_loops(rows, pattern, bound):
     kept = [time for _, time, value in rows if isfinite(value)]
     if not len(found.values) or max(kept) == min(kept):
         return
-    outlooks = Outlooks(found)
+    outlooks = ToleranceOutcomes(found)
     for one in (bound, *(d for part in expected.values() for d in part if d < inf)):
         outlook = outlooks.at(one)
         count = sum(plain_runs(part, one) for part in expected.values())
@@ -107,14 +92,14 @@ def test_windows_and_runs_are_those_of_plain_loops(rows, pattern, bound):
 def test_whole_series_are_compared_each_for_itself(series, points):
     lengths = np.array([len(one) for one in series])
     flat = np.array([x for one in series for x in one], np.float64)
-    history = History.series(np.zeros(len(series), np.int64), np.arange(len(series)) * DAY, lengths, flat)
+    history = SeriesHistory.series(np.zeros(len(series), np.int64), np.arange(len(series)) * DAY, lengths, flat)
     found = whole(history, lambda n: normal(rendered(points, n)))
     compared = [one for one in series if len(one) >= 3 and normal(rendered(points, len(one))) is not None]
     expected = [plain_distance(one, list(normal(rendered(points, len(one))))) for one in compared]
     assert found.values.tolist() == expected
     assert found.lengths.tolist() == [len(one) for one in compared]
     if len(series) > 1 and compared:
-        assert Outlooks(found).at(3).notifications == sum(d <= 3 for d in expected)
+        assert ToleranceOutcomes(found).at(3).notifications == sum(d <= 3 for d in expected)
 
 
 def test_windows_do_not_reach_from_one_source_to_the_next():
@@ -130,7 +115,7 @@ def test_windows_do_not_reach_from_one_source_to_the_next():
 
 def test_a_constant_window_ends_a_run():
     flat = [0, 1, 2, 2, 2, 3, 4]
-    outlooks = Outlooks(sliding(history_of([("a", i, v) for i, v in enumerate(flat)]), normal([1, 2, 3])))
+    outlooks = ToleranceOutcomes(sliding(history_of([("a", i, v) for i, v in enumerate(flat)]), normal([1, 2, 3])))
     assert np.isinf(outlooks.distances.values[2])
     assert outlooks.at(1e9).notifications == 2
     assert outlooks.at(1e9).windows == 4
@@ -151,7 +136,7 @@ def test_the_rough_way_is_close_and_the_closest_are_exact(monkeypatch, scale):
     rng = np.random.default_rng(5)
     sources = np.repeat(np.arange(3), [40_000, 100, 5000])
     numbers = np.concatenate([walk(rng, 40_000), rng.normal(size=100), walk(rng, 5000)]) * scale / 1e7
-    history = History.readings(sources, np.arange(len(sources)) * HOUR, numbers)
+    history = SeriesHistory.readings(sources, np.arange(len(sources)) * HOUR, numbers)
     pattern = normal(rendered(find("head-and-shoulders").points, 128))
     exact = sliding(history, pattern)
     shown: list[int] = []
@@ -168,14 +153,14 @@ def test_the_rough_way_is_close_and_the_closest_are_exact(monkeypatch, scale):
 
 
 def test_a_million_readings_take_seconds():
-    history = History.readings(
+    history = SeriesHistory.readings(
         np.repeat(np.arange(10), 100_000),
         np.tile(np.arange(100_000), 10) * 60_000_000,
         np.cumsum(np.random.default_rng(1).normal(size=1_000_000)),
     )
     pattern = normal(rendered(find("double-top").points, 64))
     began = perf_counter()
-    outlooks = Outlooks(sliding(history, pattern))
+    outlooks = ToleranceOutcomes(sliding(history, pattern))
     assert len(outlooks.grid([3.0])) > 5
     assert outlooks.suggested(1)
     assert perf_counter() - began < 30  # 1.3 s on a quiet machine
@@ -184,9 +169,9 @@ def test_a_million_readings_take_seconds():
 # --- suggestions ----------------------------------------------------------------------------------------------------
 
 
-def outlooks_of(distances: list[float], days: float) -> Outlooks:
+def outlooks_of(distances: list[float], days: float) -> ToleranceOutcomes:
     size = len(distances)
-    return Outlooks(
+    return ToleranceOutcomes(
         Distances(
             np.array(distances, np.float64),
             np.arange(size),
@@ -257,10 +242,10 @@ def test_rounding_keeps_the_distance_within(distance, digits):
 
 def test_histories_that_say_nothing():
     with pytest.raises(SettingError, match="a window at least as long as the pattern"):
-        Outlooks(sliding(history_of([("a", 0, 1.0), ("a", 1, 2.0)]), normal([1, 2, 3])))
+        ToleranceOutcomes(sliding(history_of([("a", 0, 1.0), ("a", 1, 2.0)]), normal([1, 2, 3])))
     with pytest.raises(SettingError, match="more than one moment"):
-        Outlooks(sliding(history_of([("a", 0, v) for v in (1, 2, 3)]), normal([1, 2, 3])))
-    constant = Outlooks(sliding(history_of([("a", t, 1) for t in range(5)]), normal([1, 2, 3])))
+        ToleranceOutcomes(sliding(history_of([("a", 0, v) for v in (1, 2, 3)]), normal([1, 2, 3])))
+    constant = ToleranceOutcomes(sliding(history_of([("a", t, 1) for t in range(5)]), normal([1, 2, 3])))
     assert constant.closest == inf
     assert constant.suggested(1) is None
     assert constant.grid() == []

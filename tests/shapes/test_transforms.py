@@ -15,7 +15,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tidegate.errors import SettingError
-from tidegate.shapes.normal import distance, normal, normals
+from tidegate.shapes.normal_form import distance, normal, normals
 from tidegate.shapes.transforms import FFT, PAA, PCA, TRANSFORMS, Haar
 
 NAMES = (*TRANSFORMS, "paa of 5", "pca")

@@ -19,9 +19,9 @@ from sqlalchemy import Column, MetaData, Table, insert, select, text, update
 
 import tidegate as tg
 from tidegate.store import NotificationStore, Registry
-from tidegate.store.address import address
 from tidegate.store.database import NUMBER, Database, key
-from tidegate.store.schema import Part
+from tidegate.store.database_url import address
+from tidegate.store.schema import SchemaPart
 
 SOME = tg.Subscription("s1", "ann", "a > 1")
 
@@ -207,11 +207,11 @@ def test_a_schema_is_brought_up_to_date_step_by_step(url, database):
             return list(connection.scalars(select(THINGS.c.number)))
 
     for steps, expected in (((first,), [1]), ((first,), [1]), ((first, second), [2]), ((first, second), [2])):
-        Part("things", steps).prepare(database)
+        SchemaPart("things", steps).prepare(database)
         assert numbers() == expected
-    Part("other things", (lambda connection: None,)).prepare(database)
+    SchemaPart("other things", (lambda connection: None,)).prepare(database)
     with pytest.raises(tg.StoreError):
-        Part("things", (first,)).prepare(database)
+        SchemaPart("things", (first,)).prepare(database)
 
 
 def test_many_may_open_a_new_database_at_once(url):

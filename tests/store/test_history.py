@@ -31,10 +31,10 @@ import tidegate as tg
 from tidegate.model import moment
 from tidegate.records.record import publication
 from tidegate.records.tables import table
-from tidegate.store import History, NotificationStore, Registry, annals
+from tidegate.store import History, NotificationStore, Registry, history_tables
 from tidegate.store import history as module
-from tidegate.store.address import address
 from tidegate.store.database import Database
+from tidegate.store.database_url import address
 from tidegate.store.history import Ended, First, Heard, Refused
 
 KEY, OTHER_KEY = bytes(range(240, 256)), bytes(16)
@@ -214,7 +214,7 @@ def test_events_that_have_ended_are_forgotten_as_a_whole(history):
 
 
 def test_refused_are_counted_for_ever_and_the_newest_kept(history, monkeypatch):
-    monkeypatch.setattr(annals, "REFUSED", 5)
+    monkeypatch.setattr(history_tables, "REFUSED", 5)
     history.remember([], [], [refusal(i) for i in range(3)])
     history.remember([], [], [refusal(3, "end without start")])
     assert [one.id for one in history.refused()] == ["e3", "e2", "e1", "e0"]
@@ -879,9 +879,11 @@ def test_a_history_is_brought_up_to_date(url, monkeypatch):
     with History(url) as history:
         history.remember([first(1)], [], [])
     monkeypatch.setattr(
-        annals,
+        history_tables,
         "PART",
-        annals.Part("history", (*annals.PART.steps, lambda c: c.execute(text("UPDATE tidegate_history SET last = 7")))),
+        history_tables.Part(
+            "history", (*history_tables.PART.steps, lambda c: c.execute(text("UPDATE tidegate_history SET last = 7")))
+        ),
     )
     with History(url) as history:
         assert (history.last, len(history)) == (7, 1)
@@ -893,7 +895,9 @@ def test_a_history_is_brought_up_to_date(url, monkeypatch):
 def test_a_history_whose_making_was_cut_short(url, monkeypatch):
     """As MariaDB leaves it, which commits each table."""
     with closing(Database(address(url), lambda database: None)) as database:
-        database.write(lambda c: annals.TABLES.create_all(c, tables=[annals.EVENTS, annals.STATE]))
+        database.write(
+            lambda c: history_tables.TABLES.create_all(c, tables=[history_tables.EVENTS, history_tables.STATE])
+        )
     with History(url) as history:
         history.remember([first(1)], [], [])
         assert len(history) == 1
@@ -988,7 +992,7 @@ class Spoken:
 def test_oracle_has_a_word_for_everything():
     """No server is at hand: tables and statements are worded for its dialect, and not run."""
     spoken = Spoken(oracle.dialect())
-    for made in annals.TABLES.sorted_tables:
+    for made in history_tables.TABLES.sorted_tables:
         spoken.execute(CreateTable(made))
         for index in made.indexes:
             spoken.execute(CreateIndex(index))
@@ -997,25 +1001,30 @@ def test_oracle_has_a_word_for_everything():
     assert "id CLOB NOT NULL" in made
     assert "body CLOB NOT NULL" in made
     assert " TEXT" not in made
-    assert annals.state(spoken) is None
-    assert not annals.replaced(spoken, 7, annals.State(1, 2, 3, 4, 5))
+    assert history_tables.state(spoken) is None
+    assert not history_tables.replaced(spoken, 7, history_tables.HistoryState(1, 2, 3, 4, 5))
     assert spoken.said[-1] == (
         "UPDATE tidegate_history SET identity = :1, mark = :2, last = :3, refused = :4, elders = :5 "
         "WHERE one = 1 AND mark = :6"
     )
-    annals.write_events(spoken, [first(1), first(2)])
-    annals.write_ends(spoken, [end(3, 1)])
-    annals.write_refused(spoken, [refusal(1)], 1)
-    annals.write_elders(spoken, [(KEY, 1, 2, 3)], 0)
+    history_tables.write_events(spoken, [first(1), first(2)])
+    history_tables.write_ends(spoken, [end(3, 1)])
+    history_tables.write_refused(spoken, [refusal(1)], 1)
+    history_tables.write_elders(spoken, [(KEY, 1, 2, 3)], 0)
     assert spoken.said[-1] == (
         'INSERT INTO tidegate_elders (key1, key2, end_at, serial, start_at, "number") VALUES (:1, :2, :3, :4, :5, :6)'
     )
-    assert annals.forget(spoken, 1) == 0
-    assert annals.ids(spoken, 1, 2) == {}
-    assert annals.firsts(spoken, 0, 10) == annals.ends(spoken, 0, 10) == annals.refused(spoken, 10) == []
-    assert annals.events(spoken, 10, 5, running=True) == []
-    assert annals.event(spoken, "a") is None
-    assert not annals.has_elder(spoken, KEY, (1, 2), (3, 4), 0)
-    for statement in (annals.NO_ELDERS, annals.HOW_MANY, annals.HOW_MANY_REFUSED):
+    assert history_tables.forget(spoken, 1) == 0
+    assert history_tables.ids(spoken, 1, 2) == {}
+    assert (
+        history_tables.firsts(spoken, 0, 10)
+        == history_tables.ends(spoken, 0, 10)
+        == history_tables.refused(spoken, 10)
+        == []
+    )
+    assert history_tables.events(spoken, 10, 5, running=True) == []
+    assert history_tables.event(spoken, "a") is None
+    assert not history_tables.has_elder(spoken, KEY, (1, 2), (3, 4), 0)
+    for statement in (history_tables.NO_ELDERS, history_tables.HOW_MANY, history_tables.HOW_MANY_REFUSED):
         spoken.execute(statement)
     assert not any("LIMIT" in statement for statement in spoken.said)

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 from tests.store.writing import NOON, append_in_threads, append_until_killed, rows
 from tidegate.errors import PublicationError, SettingError, StoreError
 from tidegate.model import Publication
-from tidegate.store import intake, tail
-from tidegate.store.intake import Arrival, bundles
+from tidegate.store import log_intake, log_tail
 from tidegate.store.log import Log, read
+from tidegate.store.log_intake import PendingAppend, bundles
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["tidegate.store.log", "pandas", "tidegate.records", "tidegate.index"])
@@ -176,7 +176,7 @@ def test_columns_are_plain_when_read(tmp_path):
 
 
 def test_large_appends_are_cut_into_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(intake, "_ROWS", 10)
+    monkeypatch.setattr(log_intake, "_ROWS", 10)
     with Log(tmp_path) as log:
         given = rows((f"p{i}" for i in range(2001)), n=pa.array(range(2001)))
         assert log.append(given) == 2001
@@ -184,7 +184,7 @@ def test_large_appends_are_cut_into_batches(tmp_path, monkeypatch):
         assert len(sizes) == 201
         assert set(sizes) == {9, 10}
         assert contents(log) == plain(given)
-        monkeypatch.setattr(intake, "_BYTES", 100)
+        monkeypatch.setattr(log_intake, "_BYTES", 100)
         log.append(given)
         assert 402 < len(frames(log, 2001)) < 804
         assert contents(log, 2001) == plain(given)
@@ -236,7 +236,7 @@ def test_wrong_publications_leave_nothing(tmp_path, wrong, said):
 def test_one_wrong_arrival_does_not_harm_the_others():
     good = [rows(["a"], n=pa.array([1.0])), [Publication("b", "z7", NOON)], [Publication("c", "z7", NOON, {"x": "a"})]]
     wrong = [rows(["w"], n=pa.array([float("nan")])), [Publication("v", "z7", NOON, {"x": [1, "a"]})]]
-    arrivals = [Arrival(what) for what in (*good, *wrong, *good)]
+    arrivals = [PendingAppend(what) for what in (*good, *wrong, *good)]
     found = list(bundles(arrivals))
     order = [arrival for bundle in found for arrival in bundle.arrivals]
     assert {arrivals.index(arrival) for arrival in order} == {0, 1, 2, 5, 6, 7}
@@ -246,11 +246,11 @@ def test_one_wrong_arrival_does_not_harm_the_others():
 
 
 def test_arrivals_that_fit_share_a_batch():
-    arrivals = [Arrival(rows([f"p{i}"] * i, n=pa.array([1.0] * i))) for i in (1, 2, 3)]
+    arrivals = [PendingAppend(rows([f"p{i}"] * i, n=pa.array([1.0] * i))) for i in (1, 2, 3)]
     (bundle,) = bundles(arrivals)
     assert bundle.arrivals == arrivals
     assert [batch.column("id").to_pylist() for batch in bundle.batches] == [["p1", "p2", "p2", "p3", "p3", "p3"]]
-    arrivals = [Arrival([Publication("a", "z7", NOON, {"x": x})]) for x in (1, "a", 2)]
+    arrivals = [PendingAppend([Publication("a", "z7", NOON, {"x": x})]) for x in (1, "a", 2)]
     assert [bundle.arrivals for bundle in bundles(arrivals)] == [[arrival] for arrival in arrivals]
 
 
@@ -431,9 +431,9 @@ def test_killed_at_every_call_of_the_system(call, part, segment_bytes):
         return run
 
     with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intake, "_ROWS", 3)
+        patch.setattr(log_intake, "_ROWS", 3)
         log, done = Log(directory, segment_bytes=segment_bytes), 0
-        patch.setattr(tail, "_sync", dying(tail._sync))
+        patch.setattr(log_tail, "_sync", dying(log_tail._sync))
         for name in ("pwritev", "ftruncate", "fsync"):
             patch.setattr(os, name, dying(getattr(os, name)))
         try:
@@ -459,7 +459,7 @@ def five(tmp_path_factory):
     """A log of five appends in two batches each: its directory, and the bytes after each."""
     directory = tmp_path_factory.mktemp("five")
     with pytest.MonkeyPatch.context() as patch, Log(directory) as log:
-        patch.setattr(intake, "_ROWS", 2)
+        patch.setattr(log_intake, "_ROWS", 2)
         ends = [0]
         for i in range(5):
             log.append(rows([f"{i}a", f"{i}b", f"{i}c"], **{"xy"[i % 2]: pa.array([1, 2, 3])}))

@@ -12,7 +12,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.store import Registry
-from tidegate.store.row import Row
+from tidegate.store.stored_subscription import StoredSubscription
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ def test_a_subscription_comes_back_as_it_was(registry):
     assert list(registry) == given
     assert [registry.subscription(s.id) for s in given] == given
     assert [e.subscription for e in registry.listing()] == given
-    assert list(registry.rows(0, len(given))) == [Row.of(s, i) for i, s in enumerate(given, 1)]
+    assert list(registry.rows(0, len(given))) == [StoredSubscription.of(s, i) for i, s in enumerate(given, 1)]
 
 
 def test_limits_are_the_registrys(url):
@@ -261,7 +261,7 @@ def test_needs_never_go_back(registry):
 
 
 def test_a_query_is_seen_again(registry, monkeypatch):
-    monkeypatch.setattr("tidegate.store.readers._SEEN", 0)
+    monkeypatch.setattr("tidegate.store.version_readers._SEEN", 0)
     registry.needs("q", 2)
     first = registry.readers()[0].seen_at
     registry.needs("q", 1)

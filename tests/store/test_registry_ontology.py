@@ -14,13 +14,13 @@ from tests.parts.cellar import PREFIXES, cellar
 from tidegate.model import NAME_LENGTH
 from tidegate.ontologies.current import load, use
 from tidegate.store import Registry
-from tidegate.store.address import address
 from tidegate.store.database import NUMBER, OPTIONS, Database, key, words
-from tidegate.store.readers import Readers
-from tidegate.store.renewal import Lost
-from tidegate.store.row import Row
-from tidegate.store.schema import Part
-from tidegate.store.shelf import Shelf
+from tidegate.store.database_url import address
+from tidegate.store.index_layers import IndexLayers
+from tidegate.store.ontology_renewal import UnrenewableSubscription
+from tidegate.store.schema import SchemaPart
+from tidegate.store.stored_subscription import StoredSubscription
+from tidegate.store.version_readers import Readers
 
 RED = "isA(wine, 'w:Red')"
 WHITE = {"op": "isA", "args": [{"property": "wine"}, "w:White"]}
@@ -80,7 +80,7 @@ def test_what_was_asked_is_shown_and_what_it_means_is_matched(registry, know):
     assert [row.subscription for row in rows] == given
     assert [row.asked is None for row in rows] == [False, False, False, True]
     assert [row.until for row in rows] == [None] * 4
-    assert rows[3] == Row.of(given[3], 4)
+    assert rows[3] == StoredSubscription.of(given[3], 4)
     assert [wines(row.meant.where) for row in rows[:3]] == [{"merlot", "malbec"}, {"riesling"}, {"merlot", "malbec"}]
 
 
@@ -93,7 +93,7 @@ def test_what_is_stored_needs_no_ontology(registry, tmp_path):
     with pytest.raises(tg.TidegateError):
         tg.Engine([tg.Subscription("red", "ann", RED)])
     registry.prepare(0, 2)
-    view = Shelf(registry.shelf).view(0, 2)
+    view = IndexLayers(registry.index_storage).view(0, 2)
     assert len(view) == 2
     found = view.match(tg.index.ObjectBatch([wine("merlot"), wine("riesling")]), 2)
     assert view.catalogue.texts("id", found.owners).to_pylist() == ["red"]
@@ -102,12 +102,12 @@ def test_what_is_stored_needs_no_ontology(registry, tmp_path):
 
 
 def test_shapes_of_ones_own_are_written_out_in_what_was_asked_too(registry, know, tmp_path):
-    from tidegate.shapes import named
+    from tidegate.shapes import named_shapes
 
     know(**OLD)
     (tmp_path / "mine.toml").write_text("[shapes.mine]\npoints = [0, 5, 1]\n")
-    with named.use():
-        named.load(tmp_path / "mine.toml")
+    with named_shapes.use():
+        named_shapes.load(tmp_path / "mine.toml")
         registry.subscribe(tg.Subscription("s", "ann", f"{RED} AND shape(close, 'mine') <= 0.5"))
     know(**NEW)
     assert registry.renew() == 1  # nobody knows the shape any more
@@ -172,7 +172,7 @@ def test_each_publication_has_the_meaning_of_its_version(registry, know):
     know(**NEW)
     assert registry.renew() == 3
     registry.prepare(0, 9)
-    view = Shelf(registry.shelf).view(0, 9)
+    view = IndexLayers(registry.index_storage).view(0, 9)
     batch = tg.index.ObjectBatch([wine("syrah"), wine("merlot"), wine("riesling")])
     for version, told in (
         (6, [[], ["s1", "s3", "s5"], ["s0", "s2", "s4"]]),
@@ -202,7 +202,7 @@ def test_terms_that_have_gone_refuse_all(registry, know):
     assert "\n" not in said
     assert (list(registry.rows(0, 99)), registry.version) == (before, 13)
 
-    lost: list[Lost] = []
+    lost: list[UnrenewableSubscription] = []
     registry.unsubscribe(*(f"w{i}" for i in range(11)))
     assert registry.renew(keep=lost.append) == 1
     assert [one.id for one in lost] == ["white"]
@@ -345,7 +345,7 @@ def create(connection) -> None:
 @pytest.fixture
 def old(url):
     """The address of a registry that was made by the first version of the tables."""
-    with closing(Database(address(url), Part("registry", (create,)).prepare)) as database:
+    with closing(Database(address(url), SchemaPart("registry", (create,)).prepare)) as database:
         database.open()
         with database.read() as connection:
             assert connection.scalar(text("SELECT version FROM tidegate_schema_version")) == 1

@@ -7,15 +7,16 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.own_ontology import OwnOntology, Prefixes
-from tidegate.cli.own_shapes import OwnShapes
-from tidegate.cli.subscriptions import subscriptions
+from tidegate.cli.ontology_option import OwnOntology, Prefixes
+from tidegate.cli.shapes_option import OwnShapes
+from tidegate.cli.subscription_files import subscriptions
 from tidegate.covering import covers
-from tidegate.engine import Engine, compiled
+from tidegate.engine import Engine
 from tidegate.errors import TidegateError
 from tidegate.language import DEFAULT_LIMITS
 from tidegate.patterns import Pattern
 from tidegate.predicates import Filter
+from tidegate.subscriptions import compile_subscription
 
 __all__ = ["check"]
 
@@ -52,7 +53,7 @@ def check(
                 error.at = error.at.removeprefix(str(place)).removeprefix(", ")
             typer.echo(f"{place}: {error.code} error: {error}", err=True)
         else:
-            if _is_never(compiled(entry, DEFAULT_LIMITS)):
+            if _is_never(compile_subscription(entry, DEFAULT_LIMITS)):
                 never += 1
                 typer.echo(f"{place}: warning: subscription {entry.id!r} can never match", err=True)
     summary = f"{wrong + len(engine)} subscriptions: {len(engine)} good, {wrong} wrong"

@@ -26,9 +26,9 @@ from rich.live import Live
 from rich.rule import Rule
 from rich.text import Text
 
-from tidegate.cli.kernels import compile_kernels
+from tidegate.cli.kernel_compilation import compile_kernels
 from tidegate.cli.signals import asked_to_stop
-from tidegate.cli.spark import spark_session
+from tidegate.cli.spark_command import spark_session
 from tidegate.demo import BEGIN, PER_TABLE, STATIONS, subscriptions, tables
 from tidegate.engine import Engine
 from tidegate.errors import SettingError
@@ -38,7 +38,7 @@ from tidegate.model import RESERVED, Publication, Subscription, moment
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.pipeline.status import Status
+    from tidegate.runs.status import Status
     from tidegate.store.registry import Registry
 
 __all__ = ["demo"]
@@ -125,7 +125,7 @@ class _Valley:
         return None
 
 
-class _Tally:
+class _ConsoleTotals:
     """What has been notified so far, and which lines of it are worth showing. Called by one thread, read by another."""
 
     def __init__(self, watching: list[Subscription], seed: int) -> None:
@@ -167,12 +167,12 @@ class _Tally:
 
 
 def _run(console: Console, seed: int, seconds: float | None, readings: int | None) -> None:
+    from tidegate.pipeline.aot_warmup import warmup_aside
     from tidegate.pipeline.session import session
-    from tidegate.pipeline.warmup import warmup_aside
     from tidegate.store.registry import Registry
 
     watching = subscriptions()
-    tally = _Tally(watching, seed)
+    tally = _ConsoleTotals(watching, seed)
     with ThreadPoolExecutor(1) as aside, tempfile.TemporaryDirectory(prefix="tidegate-demo-") as directory:
         kernels = aside.submit(compile_kernels)  # while Spark starts
         with spark_session(session) as spark:
@@ -200,15 +200,15 @@ def _flow(
     spark: SparkSession,
     registry: Registry,
     directory: str,
-    tally: _Tally,
+    tally: _ConsoleTotals,
     seed: int,
     seconds: float | None,
     readings: int | None,
 ) -> tuple[Status, float]:
     """Generator, log, Spark, and what is found shown as it comes; the numbers, and how many seconds it took."""
     from tidegate.pipeline.flow import Flow
-    from tidegate.pipeline.sinks import Callback
-    from tidegate.pipeline.sources import GeneratorSource
+    from tidegate.runs.sinks import Callback
+    from tidegate.runs.sources import GeneratorSource
 
     rate = _RATE if seconds is None else PER_TABLE / _HOUR
     source = GeneratorSource(f"{directory}/log", seed=seed, rate=rate, publications=readings)
@@ -242,11 +242,11 @@ def _hours_seen(status: Status) -> int:
 
 
 @contextmanager
-def _screen(console: Console) -> Iterator[Callable[[_Tally, Status], None]]:
+def _screen(console: Console) -> Iterator[Callable[[_ConsoleTotals, Status], None]]:
     """A function that shows lines: a screen that moves on a terminal, plain lines elsewhere."""
     if not console.is_terminal:
 
-        def plain(tally: _Tally, status: Status) -> None:
+        def plain(tally: _ConsoleTotals, status: Status) -> None:
             for line in _new(tally):
                 typer.echo(line)
 
@@ -255,7 +255,7 @@ def _screen(console: Console) -> Iterator[Callable[[_Tally, Status], None]]:
     last: deque[str] = deque(maxlen=_SCREEN)
     with Live(console=console, refresh_per_second=8) as live:
 
-        def moving(tally: _Tally, status: Status) -> None:
+        def moving(tally: _ConsoleTotals, status: Status) -> None:
             last.extend(_new(tally))
             body = [Text(line, no_wrap=True, overflow="ellipsis") for line in last]
             counts = f"{status.publications:,} publications, {tally.notifications:,} notifications"
@@ -265,11 +265,11 @@ def _screen(console: Console) -> Iterator[Callable[[_Tally, Status], None]]:
         yield moving
 
 
-def _new(tally: _Tally) -> list[str]:
+def _new(tally: _ConsoleTotals) -> list[str]:
     return [tally.lines.get() for _ in range(tally.lines.qsize())]
 
 
-def _summary(tally: _Tally, status: Status, seconds: float) -> None:
+def _summary(tally: _ConsoleTotals, status: Status, seconds: float) -> None:
     notified = tally.per_subscription
     typer.echo(
         f"\n{status.publications:,} publications in {_hours_seen(status)} hours of the valley's time gave "

@@ -9,11 +9,11 @@ from typing import Annotated
 import orjson
 import typer
 
-from tidegate.cli.own_ontology import OwnOntology, Prefixes
-from tidegate.cli.own_shapes import OwnShapes
-from tidegate.cli.publications import publication
-from tidegate.cli.records import text
-from tidegate.cli.subscriptions import subscriptions as read
+from tidegate.cli.ontology_option import OwnOntology, Prefixes
+from tidegate.cli.publication_files import publication
+from tidegate.cli.shapes_option import OwnShapes
+from tidegate.cli.subscription_files import subscriptions as read
+from tidegate.cli.text_records import text
 from tidegate.engine import Engine
 from tidegate.errors import PublicationError, TidegateError, UnknownSubscription, shown
 from tidegate.model import Publication

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import orjson
 import typer
 
-from tidegate.cli.registries import Named, registry
+from tidegate.cli.registry_argument import Named, registry
 
 if TYPE_CHECKING:
-    from tidegate.store.registry import Entry
+    from tidegate.store.registry import RegistryEntry
 
 __all__ = ["list_"]
 
@@ -48,7 +48,7 @@ def _text(where: object) -> str:
     return where if isinstance(where, str) else orjson.dumps(where).decode()
 
 
-def _record(entry: Entry) -> bytes:
+def _record(entry: RegistryEntry) -> bytes:
     one = entry.subscription
     record = {"id": one.id, "subscriber": one.subscriber, "where": one.where}
     times = {"active_from": one.active_from, "active_until": one.active_until}

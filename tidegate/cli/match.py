@@ -13,11 +13,11 @@ import orjson
 import pyarrow as pa
 import typer
 
-from tidegate.cli.own_ontology import OwnOntology, Prefixes
-from tidegate.cli.own_shapes import OwnShapes
+from tidegate.cli.ontology_option import OwnOntology, Prefixes
 from tidegate.cli.progress import progress
-from tidegate.cli.publications import Batch, batches
-from tidegate.cli.subscriptions import load
+from tidegate.cli.publication_files import FileBatch, batches
+from tidegate.cli.shapes_option import OwnShapes
+from tidegate.cli.subscription_files import load
 from tidegate.engine import Engine
 from tidegate.errors import SettingError, TidegateError
 from tidegate.model import FLAT
@@ -66,7 +66,7 @@ def match(
     typer.echo(f"{seen:,} publications, {sent:,} notifications, {seconds:.2f} s", err=True)
 
 
-def _matched(engine: Engine, batch: Batch, grouped: bool) -> pa.Table:
+def _matched(engine: Engine, batch: FileBatch, grouped: bool) -> pa.Table:
     try:
         if isinstance(batch.rows, pa.Table):
             return engine.publish(batch.rows, grouped=grouped)

@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tidegate.cli.own_ontology import loaded, prefixes_of
-from tidegate.cli.registries import config, registry
+from tidegate.cli.ontology_option import loaded, prefixes_of
+from tidegate.cli.registry_argument import config, registry
 from tidegate.errors import SettingError, shown
 
 if TYPE_CHECKING:
     from tidegate.ontologies.ontology import Ontology
     from tidegate.predicates.ontology import Question
-    from tidegate.store.renewal import Lost
+    from tidegate.store.ontology_renewal import UnrenewableSubscription
 
 __all__ = ["ontology"]
 
@@ -136,13 +136,13 @@ def ask(
     Example:
       tidegate ontology ask wine.rdf "isA(wine, 'vin:RedWine')" --prefix vin=http://example.org/wine#
     """
-    from tidegate.engine import compiled
     from tidegate.language import DEFAULT_LIMITS
     from tidegate.model import Subscription
     from tidegate.predicates.ontology import asking
+    from tidegate.subscriptions import compile_subscription
 
     with loaded(files, prefixes_of(prefix)) as found, asking() as asked:
-        compiled(Subscription("expression", "ask", expression), DEFAULT_LIMITS)  # what is wrong with it is said there
+        compile_subscription(Subscription("expression", "ask", expression), DEFAULT_LIMITS)
         answers = [_answer(found, question) for question in asked]
     if not answers:
         raise SettingError(
@@ -199,7 +199,7 @@ def load(
     Example:
       tidegate ontology load wine.rdf food.rdf --prefix vin=http://example.org/wine# --registry registry.db
     """
-    lost: list[Lost] = []
+    lost: list[UnrenewableSubscription] = []
     with _known(place, files or [], prefix), registry(place) as target:
         renewed = target.renew(lost.append if keep else None)
         facts = {"renewed": renewed, "subscriptions": len(target), "version": target.version}

@@ -22,9 +22,9 @@ from rich.console import Console
 
 from tidegate import __version__
 from tidegate.cli.loads import LOADS, percent, summary_of, tell
-from tidegate.cli.pattern import meant
 from tidegate.cli.progress import progress
-from tidegate.cli.spark import interruptible, spark_session
+from tidegate.cli.sought_shape import meant
+from tidegate.cli.spark_command import interruptible, spark_session
 from tidegate.errors import SettingError, shown
 
 if TYPE_CHECKING:

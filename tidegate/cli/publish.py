@@ -14,9 +14,9 @@ import orjson
 import typer
 
 from tidegate.cli.progress import progress
-from tidegate.cli.publications import batches, publication, table
-from tidegate.cli.records import text
-from tidegate.cli.registries import config, registry
+from tidegate.cli.publication_files import batches, publication, table
+from tidegate.cli.registry_argument import config, registry
+from tidegate.cli.text_records import text
 from tidegate.errors import PublicationError, SettingError, TidegateError, shown
 from tidegate.model import Publication
 
@@ -65,7 +65,7 @@ def publish(
 
 
 def _meant(log: str, registered: str | None) -> tuple[str, str | None]:
-    from tidegate.pipeline.config import LogInput
+    from tidegate.runs.config import LogInput
 
     found = config(log)
     if found is None:

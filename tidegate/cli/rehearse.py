@@ -17,13 +17,13 @@ from uuid import uuid4
 import typer
 from rich.console import Console
 
-from tidegate.cli.almanac import Almanac
-from tidegate.cli.gather import gathered, written
-from tidegate.cli.own_ontology import OwnOntology, Prefixes
-from tidegate.cli.own_shapes import OwnShapes
+from tidegate.cli.input_files import gathered, written
+from tidegate.cli.ontology_option import OwnOntology, Prefixes
 from tidegate.cli.progress import progress
-from tidegate.cli.spark import interruptible, spark_session
-from tidegate.cli.subscriptions import read
+from tidegate.cli.rehearsal_report import RehearsalReport
+from tidegate.cli.shapes_option import OwnShapes
+from tidegate.cli.spark_command import interruptible, spark_session
+from tidegate.cli.subscription_files import read
 from tidegate.engine import Engine
 from tidegate.errors import ParseError, SettingError, shown
 from tidegate.language import instant
@@ -100,7 +100,7 @@ def rehearse(
         with spark_session(lambda: session(memory=memory)) as spark, _sharing(spark, shards):
             seen, outcome = interruptible(spark, lambda: _rehearsed(spark, paths, wanted, bounds, by, storage, target))
     seconds = perf_counter() - began
-    almanac = Almanac(wanted, files, seen, outcome, _LENGTHS[by], seconds)
+    almanac = RehearsalReport(wanted, files, seen, outcome, _LENGTHS[by], seconds)
     console = Console(highlight=False, soft_wrap=True)
     if json:
         typer.echo(almanac.record())

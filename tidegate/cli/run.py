@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from tidegate.cli.live import line, shown_live
+from tidegate.cli.live_status import line, shown_live
 from tidegate.cli.signals import asked_to_stop
-from tidegate.cli.spark import spark_session
-from tidegate.cli.subscriptions import read
+from tidegate.cli.spark_command import spark_session
+from tidegate.cli.subscription_files import read
 from tidegate.errors import SettingError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tidegate.pipeline.config import Config
     from tidegate.pipeline.flow import Flow
-    from tidegate.pipeline.sources import Source
+    from tidegate.runs.config import Config
+    from tidegate.runs.sources import Source
+    from tidegate.store.ontology_renewal import UnrenewableSubscription
     from tidegate.store.registry import Registry
-    from tidegate.store.renewal import Lost
 
 __all__ = ["run"]
 
@@ -50,14 +50,14 @@ def run(
     Example:
       tidegate run valley.toml
     """
-    from tidegate.pipeline.config import load
-    from tidegate.pipeline.sections import Spot, port
+    from tidegate.runs.config import load
+    from tidegate.runs.toml_sections import KeyPosition, port
 
     settings = load(config)
     if master is not None:
         settings = replace(settings, spark=replace(settings.spark, master=master))
     if metrics is not None:
-        address = port(metrics, Spot(Path("the command line"), "--metrics"))
+        address = port(metrics, KeyPosition(Path("the command line"), "--metrics"))
         settings = replace(settings, run=replace(settings.run, metrics=address))
     if available_now and not settings.source.ends:
         raise SettingError("a source that has an end, for --available-now", "a generator", f"source of {config}")
@@ -66,15 +66,21 @@ def run(
         _renewed(settings, registry)
         _subscribed(settings, registry)
         source = settings.source.open()
-        with spark_session(lambda: settings.spark.session(kafka=settings.needs_kafka)) as spark:
+        with spark_session(lambda: _session(settings)) as spark:
             _run(settings, spark, source, registry, available_now)
+
+
+def _session(settings: Config) -> SparkSession:
+    from tidegate.pipeline.from_config import session_of
+
+    return session_of(settings)
 
 
 def _renewed(settings: Config, registry: Registry) -> None:
     """Let subscriptions mean what they asked, with the ontology of now; a term that has gone stops nobody else."""
     if not settings.ontology.files:
         return
-    lost: list[Lost] = []
+    lost: list[UnrenewableSubscription] = []
     if count := registry.renew(keep=lost.append):
         many = "subscription" if count == 1 else "subscriptions"
         typer.echo(f"the ontology gives {count:,} {many} another meaning than before", err=True)
@@ -84,10 +90,10 @@ def _renewed(settings: Config, registry: Registry) -> None:
 
 def _subscribed(settings: Config, registry: Registry) -> None:
     """Before the first run of a checkpoint, take the subscriptions of the file that the registry does not have."""
-    from tidegate.store.place import place
+    from tidegate.store.storage import storage_at
 
     file = settings.subscriptions.file
-    if file is None or place(settings.run.checkpoint).read("tidegate.json") is not None:
+    if file is None or storage_at(settings.run.checkpoint).read("tidegate.json") is not None:
         return
     found = read(Path(file))
     there = {subscription.id for subscription in registry}
@@ -97,17 +103,18 @@ def _subscribed(settings: Config, registry: Registry) -> None:
 
 
 def _run(settings: Config, spark: SparkSession, source: Source, registry: Registry, available_now: bool) -> None:
-    from tidegate.pipeline.bulletin import Bulletin
-    from tidegate.pipeline.metrics import served
+    from tidegate.pipeline.from_config import flow_of
+    from tidegate.runs.metrics import served
+    from tidegate.runs.status_file import StatusWriter
 
-    flow = settings.flow(spark, source, registry)
+    flow = flow_of(settings, spark, source, registry)
     status = flow.status
     with ExitStack() as stack:
         if settings.run.metrics is not None:
             host, _ = settings.run.metrics
             number = stack.enter_context(served(settings.run.metrics, status.snapshot))
             typer.echo(f"metrics at http://{host}:{number}/metrics", err=True)
-        stack.enter_context(Bulletin(settings.run.checkpoint, flow.query, status.snapshot))
+        stack.enter_context(StatusWriter(settings.run.checkpoint, flow.query, status.snapshot))
         asked = stack.enter_context(asked_to_stop())
         flow.start(available_now)
         status.state = "running"
@@ -134,17 +141,14 @@ def _run(settings: Config, spark: SparkSession, source: Source, registry: Regist
 
 def _watch(flow: Flow, source: Source, asked: threading.Event, show: Any) -> None:
     """Show numbers until the pipeline has ended or is asked to."""
-    from tidegate.pipeline.sources import GeneratorSource
-
     while not asked.is_set() and not flow.wait(_LOOK):
-        if isinstance(source, GeneratorSource) and source.failure is not None:
-            raise source.failure
+        source.check()
         show(asdict(flow.status.snapshot()))
 
 
 def _moves(settings: Config) -> bool:
     """Whether a table can move on the terminal: not if a sink writes between its lines."""
-    from tidegate.pipeline.config import ConsoleOutput
+    from tidegate.runs.config import ConsoleOutput
 
     writes = any(isinstance(sink, ConsoleOutput) for sink in settings.sinks) and sys.stdout.isatty()
     return Console(stderr=True).is_terminal and not writes

@@ -18,15 +18,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from tidegate.cli.history import Columns, Found, read
-from tidegate.cli.outlook import Told, draw, plottable
-from tidegate.cli.pattern import Pattern, meant, pattern_of
-from tidegate.cli.pictures import picture
+from tidegate.cli.history_files import Columns, ReadHistory, read
 from tidegate.cli.progress import progress
+from tidegate.cli.series_pictures import picture
+from tidegate.cli.sought_shape import SoughtShape, meant, pattern_of
+from tidegate.cli.tolerance_report import ToleranceReport, draw, plottable
 from tidegate.errors import SettingError, shown
-from tidegate.shapes.named import Named, everything, find, load, near, use
-from tidegate.shapes.normal import LONGEST, SHORTEST, rendered
-from tidegate.shapes.tolerance import Distances, Outlooks, sliding, whole
+from tidegate.shapes.named_shapes import NamedShape, everything, find, load, near, use
+from tidegate.shapes.normal_form import LONGEST, SHORTEST, rendered
+from tidegate.shapes.tolerance import Distances, ToleranceOutcomes, sliding, whole
 
 __all__ = ["shapes"]
 
@@ -88,7 +88,7 @@ def show(
         console.print(line)
 
 
-def _list_one(console: Console, shape: Named, apart: bool) -> None:
+def _list_one(console: Console, shape: NamedShape, apart: bool) -> None:
     beside = [shape.name, *wrap(shape.meaning, max(console.width - 28, 20))]
     if apart:
         console.print()
@@ -160,13 +160,13 @@ def tolerance(
     if not found.history.days:
         raise SettingError("a history of more than one moment", "one whose times are all the same", str(history))
     distances = _distances(looked_for, length, found)
-    outlooks = Outlooks(distances)
+    outlooks = ToleranceOutcomes(distances)
     if outlooks.closest == inf:
         raise SettingError("values that are not constant", "windows without a shape only", f"{attribute}, {history}")
     days = distances.days
     suggested = {name: outlooks.suggested(rate) for name, rate in RATES.items() if rate * days >= 1}
     listed = outlooks.grid([*(own or ()), *(one.tolerance for one in suggested.values() if one)])
-    told = Told(looked_for, attribute, length, found, outlooks, listed, suggested)
+    told = ToleranceReport(looked_for, attribute, length, found, outlooks, listed, suggested)
     if as_json:
         typer.echo(orjson.dumps(told.record(), option=orjson.OPT_INDENT_2).decode())
     else:
@@ -176,7 +176,7 @@ def tolerance(
         typer.echo(f"plot written to {plot}", err=True)
 
 
-def _length_of(pattern: Pattern, given: int | None, found: Found) -> int | None:
+def _length_of(pattern: SoughtShape, given: int | None, found: ReadHistory) -> int | None:
     """How many readings a window has; None where whole series are compared."""
     if found.has_series:
         if given is not None:
@@ -195,7 +195,7 @@ def _length_of(pattern: Pattern, given: int | None, found: Found) -> int | None:
     return length
 
 
-def _distances(pattern: Pattern, length: int | None, found: Found) -> Distances:
+def _distances(pattern: SoughtShape, length: int | None, found: ReadHistory) -> Distances:
     if length is None:
         lengths = found.history.lengths
         if all(pattern.at(int(n)) is None for n in np.unique(lengths[(lengths >= SHORTEST) & (lengths <= LONGEST)])):

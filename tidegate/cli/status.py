@@ -10,8 +10,8 @@ import orjson
 import pyarrow.fs as fs
 import typer
 
-from tidegate.cli.live import rows
-from tidegate.cli.registries import Named, config, registry
+from tidegate.cli.live_status import rows
+from tidegate.cli.registry_argument import Named, config, registry
 
 if TYPE_CHECKING:
     from tidegate.store.registry import Registry
@@ -42,7 +42,7 @@ def status(
     kept = facts["snapshots"]
     if kept is not None:
         versions = f"versions {kept['oldest']:,} to {kept['version']:,}, " if kept["layers"] else ""
-        typer.echo(f"{kept['layers']} snapshots on the shelf: {versions}{kept['bytes'] / 1e6:,.1f} MB")
+        typer.echo(f"{kept['layers']} index snapshots: {versions}{kept['bytes'] / 1e6:,.1f} MB")
     for reader in facts["readers"]:
         seen = f"seen {_ago(reader['seen_at'])}"
         typer.echo(f"reader {reader['query']}: needs versions from {reader['needs']:,}, {seen}")
@@ -57,12 +57,12 @@ def _registry(place: str) -> dict[str, Any]:
             "version": source.version,
             "subscriptions": len(source),
             "readers": readers,
-            "snapshots": _shelf(source),
+            "snapshots": _index_layers(source),
         }
 
 
-class _Shelf(NamedTuple):
-    """What lies on a shelf."""
+class _LayersStatus(NamedTuple):
+    """The layers of an index on disk."""
 
     layers: int
     oldest: int
@@ -70,24 +70,24 @@ class _Shelf(NamedTuple):
     bytes: int
 
 
-def _shelf(source: Registry) -> dict[str, int] | None:
+def _index_layers(source: Registry) -> dict[str, int] | None:
     """None for a registry of which nobody has said where its snapshots are."""
-    from tidegate.store.shelf import Shelf
+    from tidegate.store.index_layers import IndexLayers
 
     if source.storage is None:
         return None
     remote = "://" in source.storage
     files, root = fs.FileSystem.from_uri(source.storage) if remote else (fs.LocalFileSystem(), source.storage)
     found = files.get_file_info(fs.FileSelector(os.fspath(root), allow_not_found=True, recursive=True))
-    manifest = Shelf(source.storage).current() if found else None  # looking must not make the directory
+    manifest = IndexLayers(source.storage).current() if found else None  # looking must not make the directory
     if manifest is None:
-        return _Shelf(0, 0, 0, 0)._asdict()
+        return _LayersStatus(0, 0, 0, 0)._asdict()
     size = sum(info.size for info in found if info.is_file)
-    return _Shelf(len(manifest.layers), manifest.oldest, manifest.version, size)._asdict()
+    return _LayersStatus(len(manifest.layers), manifest.oldest, manifest.version, size)._asdict()
 
 
 def _posted(checkpoint: str) -> dict[str, Any] | None:
-    from tidegate.pipeline.bulletin import posted
+    from tidegate.runs.status_file import posted
 
     found = posted(checkpoint)
     if found is None:

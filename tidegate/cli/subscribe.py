@@ -9,10 +9,10 @@ from typing import Annotated
 import orjson
 import typer
 
-from tidegate.cli.own_ontology import OwnOntology, Prefixes
-from tidegate.cli.own_shapes import OwnShapes
-from tidegate.cli.registries import Named, config, registry
-from tidegate.cli.subscriptions import read, subscription
+from tidegate.cli.ontology_option import OwnOntology, Prefixes
+from tidegate.cli.registry_argument import Named, config, registry
+from tidegate.cli.shapes_option import OwnShapes
+from tidegate.cli.subscription_files import read, subscription
 from tidegate.errors import SettingError, SubscriptionError, TidegateError, shown
 from tidegate.model import Subscription
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tidegate.cli.registries import Named, registry
+from tidegate.cli.registry_argument import Named, registry
 
 __all__ = ["unsubscribe"]
 

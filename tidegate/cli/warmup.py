@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import typer
 from rich.console import Console
 
-from tidegate.cli.kernels import compile_kernels
+from tidegate.cli.kernel_compilation import compile_kernels
 
 __all__ = ["warmup"]
 
@@ -21,7 +21,7 @@ def warmup() -> None:
     Example:
       tidegate warmup
     """
-    from tidegate.pipeline import warmup as aot
+    from tidegate.pipeline import aot_warmup as aot
 
     console = Console(stderr=True)
     moving = console.status("warming up …") if console.is_terminal else nullcontext()

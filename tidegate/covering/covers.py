@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tidegate.covering.axes import place_of
-from tidegate.covering.known import Known, Need, One, knowledge
+from tidegate.covering.implied import Implied, Need, SingleValue, knowledge
+from tidegate.covering.possible_points import place_of
 from tidegate.predicates import Filter, Within
 from tidegate.predicates.ranges import Ranges, complement, intersect
 
@@ -31,7 +31,7 @@ def filter_covers(a: Filter, b: Filter) -> bool:
     return clauses_cover(knowledge(a), knowledge(b))
 
 
-def clauses_cover(a: Sequence[Known], b: Sequence[Known]) -> bool:
+def clauses_cover(a: Sequence[Implied], b: Sequence[Implied]) -> bool:
     """``filter_covers`` for filters whose knowledge is at hand."""
     for known in b:
         for clause in a:
@@ -46,7 +46,7 @@ def clauses_cover(a: Sequence[Known], b: Sequence[Known]) -> bool:
     return True
 
 
-def _follows(need: Need, known: Known) -> bool:
+def _follows(need: Need, known: Implied) -> bool:
     """Whether what is known implies what is needed."""
     if not known.kinds_at(need.slot) <= need.kinds:
         return False
@@ -62,7 +62,7 @@ def _follows(need: Need, known: Known) -> bool:
     elif any(predicate.covers(other) for other in known.predicates) or predicate.covers_ranges(known.ranges):
         return True
     values = known.values(need.slot)
-    return values is not None and all(predicate.holds(One(str(need.slot), value)) for value in values)
+    return values is not None and all(predicate.holds(SingleValue(str(need.slot), value)) for value in values)
 
 
 def _inside(inner: Ranges, outer: Ranges) -> bool:
@@ -77,7 +77,7 @@ def _inside(inner: Ranges, outer: Ranges) -> bool:
     return True
 
 
-def _together_cover(a: Sequence[Known], known: Known) -> bool:
+def _together_cover(a: Sequence[Implied], known: Implied) -> bool:
     """Whether clauses cover together what none covers alone: cut away one after the other until nothing is left."""
     pieces = [known]
     for clause in a:
@@ -89,9 +89,9 @@ def _together_cover(a: Sequence[Known], known: Known) -> bool:
     return False
 
 
-def _without(piece: Known, needs: Sequence[Need]) -> list[Known]:
+def _without(piece: Implied, needs: Sequence[Need]) -> list[Implied]:
     """The piece less what satisfies all the needs, in disjoint pieces; the whole piece where that cannot be told."""
-    rest: list[Known] = []
+    rest: list[Implied] = []
     inside = piece
     for need in needs:
         if _follows(need, inside):
@@ -115,7 +115,7 @@ def _without(piece: Known, needs: Sequence[Need]) -> list[Known]:
     return rest
 
 
-def _of_other_kind(known: Known, need: Need) -> list[Known]:
+def _of_other_kind(known: Implied, need: Need) -> list[Implied]:
     """What is left if the value has none of the needed types: then nothing is known of its points either."""
     others = known.kinds_at(need.slot) - need.kinds
     if not others:

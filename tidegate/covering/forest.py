@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from tidegate.covering.covers import clauses_cover
-from tidegate.covering.known import Known, knowledge
+from tidegate.covering.implied import Implied, knowledge
 from tidegate.covering.postings import Facts, Postings, facts_of
 from tidegate.errors import SubscriptionError, UnknownSubscription, shown
 from tidegate.predicates import Filter
@@ -30,7 +30,7 @@ K = TypeVar("K", bound=Hashable)
 class _Node(Generic[K]):
     key: K
     filter: Filter
-    clauses: tuple[Known, ...]
+    clauses: tuple[Implied, ...]
     facts: Facts | None
     number: int
     parent: _Node[K] | None = None

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.covering.axes import MISSING, Slot, axis, place_of
-from tidegate.covering.known import Known
+from tidegate.covering.implied import Implied
+from tidegate.covering.possible_points import MISSING, Slot, axis, place_of
 from tidegate.predicates.column import Column
 from tidegate.predicates.ranges import Point
 
@@ -47,7 +47,7 @@ class Facts:
         return [(slot, kind) for slot, kind in kinds if kind != "present" or slot not in typed]
 
 
-def facts_of(clauses: Sequence[Known]) -> Facts | None:
+def facts_of(clauses: Sequence[Implied]) -> Facts | None:
     """The facts that all clauses of a filter have, with the widest bounds; None if there is no clause, so no match."""
     common: Facts | None = None
     for known in clauses:

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.covering.covers import clauses_cover, filter_covers
-from tidegate.covering.known import Known, knowledge
+from tidegate.covering.implied import Implied, knowledge
 from tidegate.kernels.past import POINTS, RELATIONS, rectangles_of
 from tidegate.patterns import Pattern
-from tidegate.patterns.recall import Atom, Clause, planned
+from tidegate.patterns.past_compile import Atom, Clause, planned
 from tidegate.predicates import Filter
 
 __all__ = ["covers", "covers_past"]
@@ -39,24 +39,24 @@ def covers_past(a: Pattern, b: Pattern) -> bool:
     """``covers`` for two patterns of the family ``past``."""
     if a.ends is not None and (b.ends is None or b.ends > a.ends):
         return False
-    forth, back = _Covering(one := _Asked(a), other := _Asked(b)), _Covering(other, one)
+    forth, back = _Covering(one := _PastCondition(a), other := _PastCondition(b)), _Covering(other, one)
     forth.back, back.back = back, forth
     return forth.holds(one.clauses, other.clauses)
 
 
 def _covers_outside(a: Filter, b: Pattern) -> bool:
     """Whether a filter covers the ordinary conditions of a pattern, one of which every publication satisfies."""
-    asked = _Asked(b)
+    asked = _PastCondition(b)
     return clauses_cover(knowledge(a), [known for filter, _ in asked.clauses for known in asked.known[filter]])
 
 
-class _Asked:
+class _PastCondition:
     """What a pattern asks, without what can never hold."""
 
     def __init__(self, pattern: Pattern) -> None:
         plan = planned(pattern.form, pattern.numbers)
         self.atoms, self._rules = plan.atoms, plan.rules
-        self.known: list[tuple[Known, ...]] = [knowledge(inner.filter) for inner in pattern.filters]
+        self.known: list[tuple[Implied, ...]] = [knowledge(inner.filter) for inner in pattern.filters]
         self._inner: dict[int, Sequence[Clause]] = {}
         self.clauses = self._possible(plan.clauses)
 
@@ -80,7 +80,7 @@ class _Covering:
     back: _Covering
     """The same with the two exchanged."""
 
-    def __init__(self, one: _Asked, other: _Asked) -> None:
+    def __init__(self, one: _PastCondition, other: _PastCondition) -> None:
         self._one, self._other = one, other
         self._atoms: dict[tuple[int, int], bool] = {}
 

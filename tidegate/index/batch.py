@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.errors import PublicationError, shown
-from tidegate.fault import Fault
 from tidegate.index.checks import REQUIRED, broken_rules
 from tidegate.index.columns import converted, typed
-from tidegate.kernels.gather import text_hashes
+from tidegate.kernels.owners import text_hashes
 from tidegate.kernels.shape import shaped
 from tidegate.model import Publication, micros
-from tidegate.predicates.column import Column, Many, Points, Row, Table, column
-from tidegate.shapes.normal import LONGEST, SHORTEST
+from tidegate.predicates.column import Column, PointLists, Points, Row, Table, column
+from tidegate.rejected_row import RejectedRow
+from tidegate.shapes.normal_form import LONGEST, SHORTEST
 
 __all__ = ["ArrowBatch", "Batch", "ObjectBatch", "sift", "text_buffers"]
 
@@ -54,7 +54,7 @@ class Batch:
             self._points[column] = self._read(column)
         return self._points[column]
 
-    def series(self, attribute: str) -> Many | None:
+    def series(self, attribute: str) -> PointLists | None:
         """The numbers of all publications' series; None where there are none. What has no shape is counted."""
         found = self.points(column("series", attribute))
         if attribute not in self._shapeless:
@@ -138,7 +138,7 @@ class ObjectBatch(Batch):
             offsets = np.zeros(len(found) + 1, np.int64)
             np.cumsum([len(row) if row else 0 for row in found], out=offsets[1:])
             flat = [point for row in found if row for point in row]
-            return Many(offsets, pa.array(flat, pa.large_string()) if how.is_text else np.array(flat, np.float64))
+            return PointLists(offsets, pa.array(flat, pa.large_string()) if how.is_text else np.array(flat, np.float64))
         if how.is_text:
             return pa.array(found, pa.large_string())
         return np.array([np.nan if point is None else point for point in found], np.float64)
@@ -219,7 +219,7 @@ class ArrowBatch(Batch):
             raise PublicationError("each publication once", f"the id {shown(name)} twice", "one batch")
 
 
-def sift(table: pa.Table | pa.RecordBatch) -> tuple[ArrowBatch, list[Fault]]:
+def sift(table: pa.Table | pa.RecordBatch) -> tuple[ArrowBatch, list[RejectedRow]]:
     """The rows that are publications as a batch, and a fault for each of the others, in the order of the rows.
 
     The reason is what ``ArrowBatch`` would say of the row. A column of a type that no publication can have is still an
@@ -227,9 +227,9 @@ def sift(table: pa.Table | pa.RecordBatch) -> tuple[ArrowBatch, list[Fault]]:
     """
     columns = _columns(table)
     good = np.ones(table.num_rows, np.bool_)
-    faults: list[Fault] = []
+    faults: list[RejectedRow] = []
     for rule in broken_rules(columns):
-        faults += [Fault(int(rule.rows[i]), str(rule.error(int(i)))) for i in np.flatnonzero(good[rule.rows])]
+        faults += [RejectedRow(int(rule.rows[i]), str(rule.error(int(i)))) for i in np.flatnonzero(good[rule.rows])]
         good[rule.rows] = False
     if not faults:
         return ArrowBatch._of(columns, table.num_rows), faults

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.errors import SubscriptionError, UnknownSubscription, shown
-from tidegate.index.spool import Spool
+from tidegate.index.overflow_file import OverflowFile
 from tidegate.language import from_json, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Subscription
@@ -49,7 +49,7 @@ class Catalogue:
     def __init__(self, table: pa.Table | None = None) -> None:
         self._table = SCHEMA.empty_table() if table is None else table
         self._added: list[tuple[str, str, str | bytes | _Spooled, Any, Any]] = []
-        self._spool = Spool()
+        self._spool = OverflowFile()
         self._numbers: dict[str, int] | None = None
         self._removed = 0
         self._texts: dict[str, list[pa.Array]] = {}

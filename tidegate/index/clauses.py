@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from tidegate.index.batch import text_buffers
 from tidegate.index.draft import Draft
-from tidegate.index.likeness import Likenesses, code_of, likeness_of, negated_of
+from tidegate.index.shape_terms import ShapeTerms, code_of, likeness_of, negated_of
 from tidegate.kernels.encode import canonical, identity
 from tidegate.predicates.column import Column
 
-__all__ = ["CLAUSE_ARRAYS", "Clauses", "Texts", "picked", "starts"]
+__all__ = ["CLAUSE_ARRAYS", "Clauses", "TextConstants", "picked", "starts"]
 
 #: The arrays that are saved as they are.
 CLAUSE_ARRAYS = ("start", "column", "low", "high", "owner_start", "owner", "open_start", "open_predicate")
@@ -41,16 +41,16 @@ def picked(start: NDArray[np.int64], rows: NDArray[Any]) -> tuple[NDArray[np.int
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class TextConstants:
     """The sorted constants of a text column, as UTF-8."""
 
     offsets: NDArray[np.int64]
     letters: NDArray[np.uint8]
 
     @staticmethod
-    def of(constants: Sequence[str]) -> Texts:
+    def of(constants: Sequence[str]) -> TextConstants:
         offsets, letters, _ = text_buffers(pa.array(constants, pa.large_string()))
-        return Texts(np.array(offsets), np.array(letters))
+        return TextConstants(np.array(offsets), np.array(letters))
 
     def strings(self) -> list[str]:
         whole = self.letters.tobytes()
@@ -62,7 +62,7 @@ class Clauses:
     """Some clauses. Those that nobody owns are not here, and no two are equal."""
 
     columns: tuple[Column, ...]
-    texts: dict[int, Texts]
+    texts: dict[int, TextConstants]
     start: NDArray[np.int64]
     column: NDArray[np.uint16]
     low: NDArray[np.float64]
@@ -75,7 +75,7 @@ class Clauses:
     open_predicate: NDArray[np.int32]
     """Numbers of predicates, and codes below 0 of likenesses."""
     predicates: Sequence[bytes]
-    likenesses: Likenesses
+    likenesses: ShapeTerms
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -95,10 +95,10 @@ class Clauses:
     def drafted(draft: Draft) -> Clauses:
         """The clauses of a draft, texts ranked."""
         start, column, low, high = draft.arrays()
-        texts: dict[int, Texts] = {}
+        texts: dict[int, TextConstants] = {}
         for c, numbers in draft.texts.items():
             constants = sorted(numbers)
-            texts[c] = Texts.of(constants)
+            texts[c] = TextConstants.of(constants)
             rank = np.empty(len(constants))
             rank[[int(numbers[text]) for text in constants]] = np.arange(1, len(constants) + 1)
             _renumber(c, column, low, high, rank)
@@ -135,7 +135,7 @@ class Clauses:
                 predicates.setdefault(predicate, len(predicates))
         ranks = {c: {text: float(i + 1) for i, text in enumerate(sorted(found))} for c, found in constants.items()}
         wanted = [clauses._wanted(dead) for clauses in several]
-        likenesses, numbers = Likenesses.joined([clauses.likenesses for clauses in several], wanted)
+        likenesses, numbers = ShapeTerms.joined([clauses.likenesses for clauses in several], wanted)
         parts = [
             clauses._renumbered(columns, ranks, predicates, new, dead)
             for clauses, new in zip(several, numbers, strict=True)
@@ -144,7 +144,7 @@ class Clauses:
             np.concatenate([part[i] for part in parts]) for i in range(7)
         )
         open_start = starts(open_sizes) if len(opened) else np.zeros(1, np.int64)
-        texts = {c: Texts.of(list(rank)) for c, rank in ranks.items()}
+        texts = {c: TextConstants.of(list(rank)) for c, rank in ranks.items()}
         return Clauses(
             columns=tuple(columns),
             texts=texts,

@@ -15,13 +15,13 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.errors import LimitError
-from tidegate.index.likeness import Drafted
+from tidegate.index.shape_terms import DraftedShapeTerms
 from tidegate.language import to_json
 from tidegate.predicates.column import Column
 from tidegate.predicates.filter import Filter
 from tidegate.predicates.predicate import Clause, Predicate, Within
 from tidegate.predicates.ranges import TOP, Ranges, intersect
-from tidegate.predicates.shape import Shape
+from tidegate.predicates.shape import ShapePredicate
 
 __all__ = ["Draft", "stored"]
 
@@ -52,7 +52,7 @@ class Draft:
         self.open_predicate = array("i")
         """What the ranges leave open: predicates by number, and likenesses by a code below 0."""
         self.predicates: dict[bytes, int] = {}
-        self.likenesses = Drafted()
+        self.likenesses = DraftedShapeTerms()
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -92,7 +92,7 @@ class Draft:
                     settled = False
                 else:
                     hull[column] = intersect(hull[column], ranges)
-            if isinstance(predicate, Shape):
+            if isinstance(predicate, ShapePredicate):
                 opened.append(self.likenesses.code(predicate))
             elif not settled:
                 opened.append(self.predicates.setdefault(stored(predicate), len(self.predicates)))

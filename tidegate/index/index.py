@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidegate.index.batch import Batch
 from tidegate.index.draft import Draft
 from tidegate.index.segment import Segment
-from tidegate.kernels.gather import join_rows
+from tidegate.kernels.owners import join_rows
 from tidegate.predicates.filter import Filter
 
 __all__ = ["Index", "Matches"]

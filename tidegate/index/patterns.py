@@ -20,11 +20,11 @@ from tidegate.index.catalogue import Catalogue
 from tidegate.index.index import Index, Matches
 from tidegate.index.segment import Segment
 from tidegate.index.snapshot import assembled, read, read_arrow, write, write_arrow
-from tidegate.kernels.gather import text_hashes
 from tidegate.kernels.memory import rows_of
+from tidegate.kernels.owners import text_hashes
 from tidegate.model import Subscription
 from tidegate.patterns import FAMILIES, Pattern, Standing
-from tidegate.patterns._pattern import NEVER
+from tidegate.patterns.pattern import NEVER
 from tidegate.predicates.column import Column
 
 __all__ = ["Passed", "Patterns", "passed", "read_patterns"]

@@ -19,17 +19,17 @@ from tidegate.index.axes import Axes
 from tidegate.index.batch import Batch, text_buffers
 from tidegate.index.clauses import Clauses, picked
 from tidegate.index.draft import Draft
-from tidegate.index.shapes import Near, Shapes
+from tidegate.index.shapes import SegmentShapes, ShapeHits
 from tidegate.kernels.bits import LINE, LINE_BITS
 from tidegate.kernels.encode import encode, encode_lists, text_ranks
 from tidegate.kernels.fill import block_entries, fill
-from tidegate.kernels.gather import open_hits, owners_of_hits, ranges_hold, rows_of_runs
 from tidegate.kernels.order import order
+from tidegate.kernels.owners import open_hits, owners_of_hits, ranges_hold, rows_of_runs
 from tidegate.kernels.select import admit_blocks, select
 from tidegate.language import from_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.language.tree import Call
-from tidegate.predicates.column import Many
+from tidegate.predicates.column import PointLists
 from tidegate.predicates.family import FUNCTIONS
 from tidegate.predicates.predicate import Predicate
 
@@ -107,7 +107,7 @@ class Segment:
     doubtful: NDArray[np.uint64]
     repeats: bool
     """Whether some owner has several clauses."""
-    shapes: Shapes | None
+    shapes: SegmentShapes | None
     """How clauses that ask for a likeness are found; their bits are not among those alive."""
 
     @property
@@ -153,7 +153,7 @@ class Segment:
             axes.row_start, axes.row_of_code, codes, axes.bucketed, axes.rows,
             entry_start, entry_column, entry_offset, table, summary,
         )  # fmt: skip
-        shapes = Shapes(clauses) if len(clauses.likenesses) else None
+        shapes = SegmentShapes(clauses) if len(clauses.likenesses) else None
         found_by_tables = np.arange(len(clauses)) if shapes is None else np.flatnonzero(shapes.driver < 0)
         return Segment(
             clauses=clauses,
@@ -235,7 +235,7 @@ class Segment:
         return all_runs, np.concatenate([hits for _, hits in parts]) if parts else np.empty(0, np.int32)
 
     def _driven(
-        self, encoded: _Encoded, near: Near, runs: NDArray[np.int64], hits: NDArray[np.int32]
+        self, encoded: _Encoded, near: ShapeHits, runs: NDArray[np.int64], hits: NDArray[np.int32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], Hits]:
         """The hits with those that shapes drive: first those that leave something open, and apart the others."""
         assert self.shapes is not None
@@ -260,7 +260,7 @@ class Segment:
             points = batch.points(column)
             if points is None:
                 value[:, c] = np.nan
-            elif isinstance(points, Many):
+            elif isinstance(points, PointLists):
                 value[:, c] = np.nan
                 offsets = points.offsets[begin : end + 1]
                 flat = self._numeric(c, points.points, int(offsets[0]), int(offsets[-1]))
@@ -291,7 +291,7 @@ class Segment:
         return ranks
 
     def _settle(
-        self, batch: Batch, begin: int, runs: NDArray[np.int64], hits: NDArray[np.int32], near: Near | None
+        self, batch: Batch, begin: int, runs: NDArray[np.int64], hits: NDArray[np.int32], near: ShapeHits | None
     ) -> None:
         """Refute, by writing −1, the hits whose remaining predicates do not hold."""
         clauses = self.clauses

@@ -1,8 +1,8 @@
 """The shapes of a segment: which of its likenesses a batch of publications has, all of them looked up together.
 
 A clause that asks for a likeness is *driven* by it: found through the shape, which is the dearest thing to decide, and
-only then held to its other conditions. Likenesses of one attribute and one length form a group (``shapes.group``);
-those that are stretched are drawn at the length of each publication.
+only then held to its other conditions. Likenesses of one attribute and one length form a ``SphereGroup``; those that
+are stretched are drawn at the length of each publication.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from numpy.typing import NDArray
 
 from tidegate.index.batch import Batch
 from tidegate.index.clauses import Clauses, starts
-from tidegate.index.likeness import Likenesses, likeness_of, negated_of
+from tidegate.index.shape_terms import ShapeTerms, likeness_of, negated_of
 from tidegate.kernels.shape import distances, normal_forms, pair_distances
 from tidegate.predicates.shape import drawn
-from tidegate.shapes.group import DEFAULT_HOW, Group, How
-from tidegate.shapes.normal import LONGEST, SHORTEST
+from tidegate.shapes.normal_form import LONGEST, SHORTEST
+from tidegate.shapes.sphere_group import DEFAULT_HOW, ShapeLookup, SphereGroup
 
-__all__ = ["Near", "Shapes", "look_up_with", "looked_up_with"]
+__all__ = ["SegmentShapes", "ShapeHits", "look_up_with", "looked_up_with"]
 
 #: Numbers of series that are brought to normal form together.
 _TOGETHER = 1 << 22
 
-_how: list[How] = [DEFAULT_HOW]
+_how: list[ShapeLookup] = [DEFAULT_HOW]
 
 
-def look_up_with(how: How) -> How:
+def look_up_with(how: ShapeLookup) -> ShapeLookup:
     """Choose the transform and the structure of all groups that this process builds from now on; those before."""
     before = _how[0]
     _how[0] = how.checked()
     return before
 
 
-def looked_up_with() -> How:
+def looked_up_with() -> ShapeLookup:
     """What was chosen last."""
     return _how[0]
 
 
-class Near:
+class ShapeHits:
     """What was found for some publications: pairs of a publication and a likeness that it has."""
 
-    def __init__(self, likenesses: Likenesses, publications: int) -> None:
+    def __init__(self, likenesses: ShapeTerms, publications: int) -> None:
         self._likenesses = likenesses
         self._pairs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._blank: list[tuple[NDArray[np.int64], int]] = []
@@ -101,23 +101,25 @@ def _among(asked: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.bool
 
 
 @dataclass(frozen=True, slots=True)
-class _Kin:
+class _TermsOfLength:
     """The likenesses of one attribute with series of one length: row r has those of start[r] … start[r + 1]."""
 
-    group: Group
+    group: SphereGroup
     start: NDArray[np.int64]
     likeness: NDArray[np.int64]
     bound: NDArray[np.float64]
     exact: NDArray[np.float64]
 
 
-class Shapes:
+class SegmentShapes:
     """All likenesses of a segment's clauses."""
 
-    def __init__(self, clauses: Clauses, how: How | None = None, saved: dict[str, NDArray[Any]] | None = None) -> None:
+    def __init__(
+        self, clauses: Clauses, how: ShapeLookup | None = None, saved: dict[str, NDArray[Any]] | None = None
+    ) -> None:
         self._likenesses = likenesses = clauses.likenesses
         self.how = _how[0] if how is None else how
-        self._kin: dict[tuple[int, int], _Kin] = {}
+        self._kin: dict[tuple[int, int], _TermsOfLength] = {}
         self._stretched: dict[int, list[tuple[int, NDArray[np.int64]]]] = {}
         by_group = np.lexsort((
             likenesses.series, likenesses.length[likenesses.series], likenesses.attribute
@@ -135,11 +137,13 @@ class Shapes:
         self.driver, self._driven_start, self._driven = _drivers(clauses)
 
     @staticmethod
-    def saved(clauses: Clauses, how: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Shapes:
+    def saved(clauses: Clauses, how: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SegmentShapes:
         """Those of a snapshot. What was looked up with a transform without a name is arranged anew."""
-        return Shapes(clauses, How.restored(how), arrays if how["transform"] else None)
+        return SegmentShapes(clauses, ShapeLookup.restored(how), arrays if how["transform"] else None)
 
-    def _kindred(self, mine: NDArray[np.int64], at: tuple[int, int], saved: dict[str, NDArray[Any]] | None) -> _Kin:
+    def _kindred(
+        self, mine: NDArray[np.int64], at: tuple[int, int], saved: dict[str, NDArray[Any]] | None
+    ) -> _TermsOfLength:
         likenesses, n = self._likenesses, at[1]
         series, first = np.unique(likenesses.series[mine], return_index=True)
         start = np.append(first, len(mine)).astype(np.int64)
@@ -154,10 +158,10 @@ class Shapes:
             prefix = _prefix(at)
             arrays = {name[len(prefix) :]: array for name, array in saved.items() if name.startswith(prefix)} or None
         transform = self.how.transform_for(n)
-        group = Group(
+        group = SphereGroup(
             exact, radii, transform=transform, structure=self.how.structure, features=self.how.features, arrays=arrays
         )
-        return _Kin(group, start, mine, likenesses.bound[mine], exact)
+        return _TermsOfLength(group, start, mine, likenesses.bound[mine], exact)
 
     @property
     def nbytes(self) -> int:
@@ -175,9 +179,9 @@ class Shapes:
 
     # --- matching ---------------------------------------------------------------------------------------------------
 
-    def near(self, batch: Batch, begin: int, end: int) -> Near:
+    def near(self, batch: Batch, begin: int, end: int) -> ShapeHits:
         """The likenesses of publications begin … end, which are numbered from 0."""
-        found = Near(self._likenesses, end - begin)
+        found = ShapeHits(self._likenesses, end - begin)
         for a, attribute in enumerate(self._likenesses.attributes):
             series = batch.series(attribute)
             if series is None:
@@ -209,7 +213,7 @@ class Shapes:
         likenesses: NDArray[np.int64],
         rows: NDArray[np.int64],
         normals: NDArray[np.float64],
-        found: Near,
+        found: ShapeHits,
     ) -> None:
         shape = drawn(np.array(self._likenesses.of_series(s)), normals.shape[1])
         if shape is None:
@@ -220,7 +224,7 @@ class Shapes:
         publication, which = np.nonzero(far[:, None] <= self._likenesses.bound[likenesses])
         found.take(rows[publication], likenesses[which])
 
-    def driven(self, near: Near) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def driven(self, near: ShapeHits) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Publications, in ascending order, and the clauses that their likenesses drive."""
         publication, likeness = near.pairs
         sizes = self._driven_start[likeness + 1] - self._driven_start[likeness]
@@ -229,7 +233,7 @@ class Shapes:
         return np.repeat(publication, sizes), self._driven[at]
 
 
-def _matched(kin: _Kin, rows: NDArray[np.int64], normals: NDArray[np.float64], found: Near) -> None:
+def _matched(kin: _TermsOfLength, rows: NDArray[np.int64], normals: NDArray[np.float64], found: ShapeHits) -> None:
     start, near = kin.group.match(normals)
     publication = np.repeat(np.arange(len(rows)), np.diff(start))
     sizes = kin.start[near + 1] - kin.start[near]

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from tidegate.errors import SnapshotError, shown
 from tidegate.index.axes import Axes
 from tidegate.index.catalogue import SCHEMA, Catalogue
-from tidegate.index.clauses import CLAUSE_ARRAYS, Clauses, Texts
+from tidegate.index.clauses import CLAUSE_ARRAYS, Clauses, TextConstants
 from tidegate.index.index import Index
-from tidegate.index.likeness import LIKENESS_ARRAYS, Likenesses
 from tidegate.index.segment import AXES_ARRAYS, TABLE_ARRAYS, Segment
-from tidegate.index.shapes import Shapes
+from tidegate.index.shape_terms import LIKENESS_ARRAYS, ShapeTerms
+from tidegate.index.shapes import SegmentShapes
 from tidegate.predicates.column import Column
 
 __all__ = ["FORMAT", "assembled", "load", "read", "read_arrow", "save", "write", "write_arrow"]
@@ -183,9 +183,9 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
         predicates = read_arrow(source / "predicates.arrow").column("predicate")
         clauses = Clauses(
             columns=tuple(Column.restored(*plain) for plain in facts["columns"]),
-            texts={c: Texts(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},
+            texts={c: TextConstants(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},
             predicates=predicates.to_pylist(),
-            likenesses=Likenesses(
+            likenesses=ShapeTerms(
                 tuple(facts["attributes"]), **{name: arrays[f"likeness-{name}"] for name in LIKENESS_ARRAYS}
             ),
             **{name: arrays[name] for name in CLAUSE_ARRAYS},
@@ -193,7 +193,7 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
         axes = Axes(**{name: arrays[f"axes-{name}"] for name in AXES_ARRAYS})
         tables = {name: arrays[name] for name in TABLE_ARRAYS}
         cascades = _read_together(source / _TOGETHER, facts["cascades"])
-        shapes = Shapes.saved(clauses, facts["shapes"], cascades) if facts["shapes"] is not None else None
+        shapes = SegmentShapes.saved(clauses, facts["shapes"], cascades) if facts["shapes"] is not None else None
         segment = Segment(clauses=clauses, axes=axes, repeats=facts["repeats"], shapes=shapes, **tables)
         if subscriptions.schema != SCHEMA or subscriptions.num_rows != facts["subscriptions"]:
             raise SnapshotError(f"{facts['subscriptions']} subscriptions", f"{subscriptions.num_rows}", str(source))

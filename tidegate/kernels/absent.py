@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tidegate.kernels.spots import spot_of
+from tidegate.kernels.hash_table import spot_of
 
 __all__ = ["advance_absent", "step_absent"]
 

@@ -16,8 +16,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from tidegate.kernels.bits import trailing_zeros
-from tidegate.kernels.lanes import prefetch, rows_within
 from tidegate.kernels.shape import distance_of
+from tidegate.kernels.simd import prefetch, rows_within
 
 __all__ = ["BLOCK", "FIRST", "TILE", "find_near", "verify"]
 

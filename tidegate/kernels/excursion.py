@@ -18,8 +18,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tidegate.kernels.hash_table import spot_of
 from tidegate.kernels.shape import normal_form
-from tidegate.kernels.spots import spot_of
 
 __all__ = [
     "DONE", "FEATURES", "FREE", "LANES", "NO_EXCURSIONS", "NO_POOL", "NO_TRACKS", "ROWS", "SLACK", "TOLD", "WASTE",

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from tidegate.kernels.boxes import COUNT, FIRST, LIST, LOW, erase, found, last, put, unhide
-from tidegate.kernels.spots import spot_of
+from tidegate.kernels.hash_table import spot_of
 
 __all__ = [
     "ATOM", "COMPARISONS", "EVENT", "EVENT_LIST", "FLOOR", "FREE", "GONE", "HELD", "HOLDS", "KNOWN", "LAST", "MARKS",

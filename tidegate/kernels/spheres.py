@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tidegate.kernels.bits import count_ones, trailing_zeros
-from tidegate.kernels.lanes import LONG, Lanes
+from tidegate.kernels.simd import LONG, Simd
 
 __all__ = ["BOXES", "SPHERES", "centred", "in_boxes", "in_intervals", "in_spheres"]
 
@@ -33,7 +33,7 @@ _DEEPEST = 64
 #: Coordinates after which it is first asked whether any sphere of a group is left, and then again and again.
 _FIRST, _AGAIN = 4, 8
 
-_eight = Lanes(ir.DoubleType(), 8, "f64")
+_eight = Simd(ir.DoubleType(), 8, "f64")
 _flags = ir.VectorType(ir.IntType(1), _eight.count)
 _jit = njit(cache=True, nogil=True, error_model="numpy")
 

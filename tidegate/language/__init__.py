@@ -10,7 +10,7 @@ from tidegate.language.instant import duration, instant, render_instant
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.parse import parse
 from tidegate.language.render import to_text
-from tidegate.language.spot import located, place
+from tidegate.language.text_position import located, position_of
 from tidegate.language.tree import (
     Array,
     Attribute,
@@ -43,7 +43,7 @@ __all__ = [
     "instant",
     "located",
     "parse",
-    "place",
+    "position_of",
     "render_instant",
     "to_json",
     "to_text",

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from tidegate.errors import LimitError, ParseError
 from tidegate.language import geometry
-from tidegate.language.build import exact
 from tidegate.language.instant import instant
-from tidegate.language.jsonfault import Fault, got, index_of, keys, path_of
+from tidegate.language.json_errors import JsonFault, got, index_of, keys, path_of
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.tree import (
     LONG,
@@ -31,6 +30,7 @@ from tidegate.language.tree import (
     Node,
     Numbers,
 )
+from tidegate.language.tree_builder import exact
 from tidegate.language.words import ROLES, arity_fault, is_name, operator
 
 __all__ = ["from_json", "to_json"]
@@ -53,13 +53,13 @@ def from_json(value: object, limits: Limits = DEFAULT_LIMITS) -> Node:
     """The expression that the JSON value stands for. Raises ParseError, or LimitError where a limit is passed."""
     outer = [value]
     try:
-        return _Reader(limits).nodes(outer, limits.depth)[0]
-    except Fault as fault:
+        return _JsonReader(limits).nodes(outer, limits.depth)[0]
+    except JsonFault as fault:
         at = "$" if fault.holder is outer else path_of(value, fault.holder) + fault.step
         raise type(fault.error)(fault.error.expected, fault.error.got, at) from None
 
 
-class _Reader:
+class _JsonReader:
     """One reading: counts down the nodes that are left and knows how long a string may be."""
 
     __slots__ = ("left", "limits")
@@ -71,7 +71,9 @@ class _Reader:
         """The node of each value; ``room`` is how many levels of calls and arrays may still open."""
         self.left -= len(values)
         if self.left < 0:
-            raise Fault(_beyond(f"{self.limits.nodes} attributes, literals and calls (limit nodes)", "more"), values)
+            raise JsonFault(
+                _beyond(f"{self.limits.nodes} attributes, literals and calls (limit nodes)", "more"), values
+            )
         nodes: list[Node] = []
         add = nodes.append
         for value in values:
@@ -104,7 +106,7 @@ class _Reader:
         """A long list that is nothing but numbers."""
         if len(values) > self.limits.series:
             most = f"{self.limits.series} numbers in a list (limit series)"
-            raise Fault(_beyond(most, f"{len(values)}"), values)
+            raise JsonFault(_beyond(most, f"{len(values)}"), values)
         try:
             given = np.fromiter(values, np.float64, len(values)) if isinstance(values, list) else values
         except OverflowError:  # an integer of more than 309 digits
@@ -121,38 +123,40 @@ class _Reader:
         # Of narrower floats other numbers would be stored: as few digits as tell them from their like.
         if type(values) is not np.ndarray or values.ndim != 1 or not (kind.kind in "iu" or kind.str[1:] == "f8"):
             wanted = "a list, or an array of float64 or integers with 1 dimension"
-            raise Fault(ParseError(wanted, got(values)), holder, index_of(holder, values))
+            raise JsonFault(ParseError(wanted, got(values)), holder, index_of(holder, values))
         if len(values) >= LONG:
             return self.numbers(values)
         self.left -= len(values)
         if self.left < 0:
-            raise Fault(_beyond(f"{self.limits.nodes} attributes, literals and calls (limit nodes)", "more"), values)
+            raise JsonFault(
+                _beyond(f"{self.limits.nodes} attributes, literals and calls (limit nodes)", "more"), values
+            )
         return Array(tuple([Literal(_number(value, values, i)) for i, value in enumerate(values.tolist())]))
 
     def call(self, value: dict[str, Any], room: int) -> Call:
         op, args = value["op"], value.get("args")
         if type(op) is not str:
-            raise Fault(ParseError("the name of an operator or function", got(op)), value, ".op")
+            raise JsonFault(ParseError("the name of an operator or function", got(op)), value, ".op")
         if type(args) is not list:
-            raise Fault(ParseError("a list of arguments", got(args)), value, ".args" if "args" in value else "")
+            raise JsonFault(ParseError("a list of arguments", got(args)), value, ".args" if "args" in value else "")
         role = ROLES.get(op)
         if role is None:
             op = operator(op)
             role = ROLES.get(op)
             if role is None and not is_name(op, called=True):
-                raise Fault(ParseError("the name of an operator or function", got(op)), value, ".op")
+                raise JsonFault(ParseError("the name of an operator or function", got(op)), value, ".op")
         if role is not None and not role[0] <= len(args) <= role[1]:
             fault = arity_fault(op, len(args))
-            raise Fault(fault or ParseError("other arguments", got(args)), value, ".args")
+            raise JsonFault(fault or ParseError("other arguments", got(args)), value, ".args")
         if op == "in" and type(args[1]) is not list and type(args[1]) is not np.ndarray:
-            raise Fault(ParseError("a list as the second argument of in", got(args[1])), args, "[1]")
+            raise JsonFault(ParseError("a list as the second argument of in", got(args[1])), args, "[1]")
         if room <= 0:
             self.descend(room, value)
         return Call(op, tuple(self.nodes(args, room - 1)))
 
     def descend(self, room: int, holder: object) -> None:
         if room <= 0:
-            raise Fault(_beyond(f"{self.limits.depth} levels of nesting (limit depth)", "deeper nesting"), holder)
+            raise JsonFault(_beyond(f"{self.limits.depth} levels of nesting (limit depth)", "deeper nesting"), holder)
 
     def text(self, text: str, holder: object, step: object) -> str:
         """The string itself if it may be stored; ``step`` is the string's key, or the string where it is an item."""
@@ -161,12 +165,12 @@ class _Reader:
         where = index_of(holder, step) if isinstance(holder, list) else f".{step}"
         if len(text) > self.limits.text_length:
             most = f"{self.limits.text_length} characters in a string (limit text_length)"
-            raise Fault(_beyond(most, f"{len(text)}"), holder, where)
-        raise Fault(ParseError("Unicode text", "a lone surrogate"), holder, where)
+            raise JsonFault(_beyond(most, f"{len(text)}"), holder, where)
+        raise JsonFault(ParseError("Unicode text", "a lone surrogate"), holder, where)
 
     def attribute(self, name: str, holder: dict[str, Any]) -> Attribute:
         if not name:
-            raise Fault(ParseError("the name of an attribute", "''"), holder, ".property")
+            raise JsonFault(ParseError("the name of an attribute", "''"), holder, ".property")
         node = Attribute(self.text(name, holder, "property"))
         if len(name) <= _CACHED_LENGTH:
             if len(_attributes) >= _CACHED:
@@ -179,16 +183,16 @@ class _Reader:
         if "type" in value:
             return self.geometry(value)
         if "op" in value:
-            raise Fault(ParseError("op and args alone", keys(value)), value)
+            raise JsonFault(ParseError("op and args alone", keys(value)), value)
         key = next(iter(value)) if len(value) == 1 else None
         content = value.get(key)  # type: ignore[arg-type]
         if key == "timestamp" or key == "date":
             return _instant(content, value, f".{key}", key)
         if key == "property":
-            raise Fault(ParseError("the name of an attribute", got(content)), value, ".property")
+            raise JsonFault(ParseError("the name of an attribute", got(content)), value, ".property")
         if key == "interval":
             if type(content) is not list or len(content) != 2:
-                raise Fault(ParseError("a list of two bounds", got(content)), value, ".interval")
+                raise JsonFault(ParseError("a list of two bounds", got(content)), value, ".interval")
             start, end = (self.bound(bound, content, f"[{index}]") for index, bound in enumerate(content))
             return Interval(start, end)
         if key == "bbox":
@@ -196,47 +200,47 @@ class _Reader:
             try:
                 return geometry.box(numbers)
             except ParseError as error:
-                raise Fault(error, value, ".bbox") from None
-        raise Fault(ParseError(_OBJECTS, keys(value)), value)
+                raise JsonFault(error, value, ".bbox") from None
+        raise JsonFault(ParseError(_OBJECTS, keys(value)), value)
 
     def bound(self, bound: Json, holder: list[Any], step: str) -> Instant | Attribute | None:
         if type(bound) is str:
             return None if bound == ".." else _instant(bound, holder, step, None)
         if type(bound) is dict and len(bound) == 1 and type(bound.get("property")) is str:
             return self.attribute(bound["property"], bound)
-        raise Fault(ParseError("a date, a timestamp, '..' or a property", got(bound)), holder, step)
+        raise JsonFault(ParseError("a date, a timestamp, '..' or a property", got(bound)), holder, step)
 
     def geometry(self, value: dict[str, Any]) -> Geometry:
         kind = value["type"]
         inside = "geometries" if kind == geometry.COLLECTION else "coordinates"
         if kind not in (*geometry.NESTING, geometry.COLLECTION):
-            raise Fault(ParseError("a GeoJSON geometry type", got(kind)), value, ".type")
+            raise JsonFault(ParseError("a GeoJSON geometry type", got(kind)), value, ".type")
         if len(value) != 2 or inside not in value:
-            raise Fault(ParseError(f"type and {inside} alone", keys(value)), value)
+            raise JsonFault(ParseError(f"type and {inside} alone", keys(value)), value)
         if kind == geometry.COLLECTION:
             members = value[inside]
             if type(members) is not list or not members:
-                raise Fault(ParseError("a list of geometries", got(members)), value, ".geometries")
+                raise JsonFault(ParseError("a list of geometries", got(members)), value, ".geometries")
             for index, member in enumerate(members):
                 if type(member) is not dict or member.get("type") not in list(geometry.NESTING):
-                    raise Fault(ParseError("a geometry that is no collection", got(member)), members, f"[{index}]")
+                    raise JsonFault(ParseError("a geometry that is no collection", got(member)), members, f"[{index}]")
             self.left -= len(members)
             return geometry.collection([self.geometry(member) for member in members])
         coordinates = self.positions(value[inside], geometry.NESTING[kind], value, ".coordinates")
         try:
             return geometry.geometry(kind, coordinates)
         except ParseError as error:
-            raise Fault(error, value, ".coordinates") from None
+            raise JsonFault(error, value, ".coordinates") from None
 
     def positions(self, value: Json, nesting: int, holder: object, step: str) -> tuple[Any, ...]:
         if type(value) is not list:
             wanted = "a list of numbers" if nesting == 1 else "a list of lists"
-            raise Fault(ParseError(wanted, got(value)), holder, step)
+            raise JsonFault(ParseError(wanted, got(value)), holder, step)
         if nesting == 1:
             return tuple([float(_number(number, value)) for number in value])
         self.left -= len(value)
         if self.left < 0:
-            raise Fault(_beyond(f"{self.limits.nodes} points (limit nodes)", "more"), holder, step)
+            raise JsonFault(_beyond(f"{self.limits.nodes} points (limit nodes)", "more"), holder, step)
         return tuple([self.positions(part, nesting - 1, value, f"[{index}]") for index, part in enumerate(value)])
 
 
@@ -255,22 +259,22 @@ def _number(value: Json, holder: Any, index: int | None = None) -> int | float:
     else:
         known = isinstance(value, bool | str | list | dict)  # so only where nothing but a number will do
         wanted = "a number" if known else "a number, text, truth value, list or object"
-        raise Fault(ParseError(wanted, got(value)), holder, index_of(holder, value))
+        raise JsonFault(ParseError(wanted, got(value)), holder, index_of(holder, value))
     if not -_LARGEST <= number <= _LARGEST:
         step = index_of(holder, value) if index is None else f"[{index}]"
-        raise Fault(ParseError("a finite number", got(value)), holder, step)
+        raise JsonFault(ParseError("a finite number", got(value)), holder, step)
     return number
 
 
 def _instant(text: Json, holder: object, step: str, wanted: str | None) -> Instant:
     if type(text) is not str:
-        raise Fault(ParseError("a date or timestamp as text", got(text)), holder, step)
+        raise JsonFault(ParseError("a date or timestamp as text", got(text)), holder, step)
     try:
         micros, is_date = instant(text)
     except ParseError as error:
-        raise Fault(error, holder, step) from None
+        raise JsonFault(error, holder, step) from None
     if wanted is not None and is_date is not (wanted == "date"):
-        raise Fault(ParseError(f"a {wanted}", got(text)), holder, step)
+        raise JsonFault(ParseError(f"a {wanted}", got(text)), holder, step)
     return Instant(text, micros, is_date)
 
 

@@ -16,11 +16,11 @@ from lark import Lark, Token, UnexpectedCharacters, UnexpectedToken
 from lark.parsers.lalr_analysis import Reduce
 
 from tidegate.errors import LimitError, ParseError, shown
-from tidegate.language.build import Builder
-from tidegate.language.complaint import END, complaint
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
-from tidegate.language.spot import Misplaced, located
+from tidegate.language.syntax_errors import END, complaint
+from tidegate.language.text_position import Misplaced, located
 from tidegate.language.tree import Array, Call, Node, Numbers, Place
+from tidegate.language.tree_builder import Builder
 
 __all__ = ["parse"]
 

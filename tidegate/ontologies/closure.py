@@ -13,7 +13,7 @@ from tidegate.errors import OntologyError
 from tidegate.ontologies.contradictions import contradictions
 from tidegate.ontologies.graph import Graph
 from tidegate.ontologies.prefixes import Prefixes
-from tidegate.ontologies.read import Reading
+from tidegate.ontologies.read import ParsedTriples
 from tidegate.ontologies.rules import extend
 from tidegate.ontologies.words import Owl, Rdf, Triple
 
@@ -24,7 +24,7 @@ __all__ = ["closed"]
 _ALWAYS: tuple[Triple, ...] = ((Owl.thing, Rdf.type, Owl.klass), (Owl.nothing, Rdf.type, Owl.klass))
 
 
-def closed(reading: Reading, prefixes: Prefixes) -> Graph:
+def closed(reading: ParsedTriples, prefixes: Prefixes) -> Graph:
     """All that follows from what files state. A contradiction is an error that says which, and in which files."""
     graph, counts = Graph(reading.triples), reading.counts
     graph.add(_ALWAYS)
@@ -57,7 +57,7 @@ def _derived(triples: Iterable[Triple]) -> list[Triple]:
     return [(text(s), text(p), text(o)) for s, p, o in reasoner.reason()]
 
 
-def _where(reading: Reading, terms: tuple[str, ...]) -> str:
+def _where(reading: ParsedTriples, terms: tuple[str, ...]) -> str:
     """The files that speak of the first of the terms."""
     about = {source for triple, source in reading.triples.items() if terms[0] in triple}
     return " and ".join(reading.sources[source] for source in sorted(about)) or reading.sources[0]

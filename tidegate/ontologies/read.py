@@ -12,7 +12,7 @@ import pyoxigraph as ox
 from tidegate.errors import OntologyError, SettingError, shown
 from tidegate.ontologies.words import OWN, Owl, Rdf, Triple
 
-__all__ = ["FORMATS", "MOST", "Reading", "read"]
+__all__ = ["FORMATS", "MOST", "ParsedTriples", "read"]
 
 #: The formats by name, with the endings of their files.
 FORMATS = {
@@ -28,7 +28,7 @@ _BLANK, _LITERAL = OWN + "blank:", OWN + "literal:"
 
 
 @dataclass
-class Reading:
+class ParsedTriples:
     """What files state, all of them together."""
 
     sources: list[str] = field(default_factory=list)
@@ -64,13 +64,13 @@ def _bare(iri: str) -> str:
     return iri.removesuffix("#").removesuffix("/")
 
 
-def read(sources: Sequence[str | os.PathLike[str]], format: str | None = None) -> Reading:
+def read(sources: Sequence[str | os.PathLike[str]], format: str | None = None) -> ParsedTriples:
     """The triples of files, each in the format of its ending unless one is given for all."""
     if format is not None and (not isinstance(format, str) or format not in FORMATS):
         raise SettingError(f"one of {', '.join(FORMATS)} as format", shown(format))
     if not sources:
         raise SettingError("the path of an ontology at least", "none")
-    reading = Reading()
+    reading = ParsedTriples()
     for number, source in enumerate(sources):
         if not isinstance(source, str | os.PathLike):
             raise SettingError("the path of an ontology", shown(source))
@@ -91,7 +91,7 @@ def _format(path: Path, given: str | None) -> ox.RdfFormat:
     raise OntologyError(f"a file that ends in one of {known}, or its format", shown(path.name))
 
 
-def _triples(path: Path, format: ox.RdfFormat, reading: Reading, number: int) -> Iterator[Triple]:
+def _triples(path: Path, format: ox.RdfFormat, reading: ParsedTriples, number: int) -> Iterator[Triple]:
     try:
         content = path.read_bytes()
         parser = ox.parse(content, format, base_iri=path.absolute().as_uri())
@@ -109,7 +109,7 @@ def _triples(path: Path, format: ox.RdfFormat, reading: Reading, number: int) ->
     reading.prefixes = {**parser.prefixes, **reading.prefixes}
 
 
-def _term(term: object, reading: Reading, number: int) -> str:
+def _term(term: object, reading: ParsedTriples, number: int) -> str:
     if isinstance(term, ox.NamedNode):
         if term.value.startswith(OWN):
             raise ValueError(f"an IRI that begins with {OWN}, which is ours")

@@ -6,41 +6,41 @@ network here runs them in one process.
 
 from tidegate.overlay.messages import (
     LOCAL,
-    Advertise,
+    Announce,
     Deliver,
     Interest,
     Publish,
     Reading,
     Refuse,
+    Revoke,
     Subscribe,
     Sync,
     Unsubscribe,
-    Withdraw,
 )
 from tidegate.overlay.network import Network, Traffic
 from tidegate.overlay.node import Node
-from tidegate.overlay.operators import Operator, Part, operator_of
+from tidegate.overlay.operators import Operator, OperatorPart, operator_of
 from tidegate.overlay.strategies import STRATEGIES
 from tidegate.overlay.wire import decode, encode
 
 __all__ = [
     "LOCAL",
     "STRATEGIES",
-    "Advertise",
+    "Announce",
     "Deliver",
     "Interest",
     "Network",
     "Node",
     "Operator",
-    "Part",
+    "OperatorPart",
     "Publish",
     "Reading",
     "Refuse",
+    "Revoke",
     "Subscribe",
     "Sync",
     "Traffic",
     "Unsubscribe",
-    "Withdraw",
     "decode",
     "encode",
     "operator_of",

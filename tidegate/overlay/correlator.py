@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.correlate import ask, expire, take
-from tidegate.overlay.advertisements import Advertisements
+from tidegate.overlay.announcements import Announcements
 from tidegate.overlay.messages import Reading
 from tidegate.overlay.operators import Operator
 
@@ -33,8 +33,8 @@ class Correlator:
     Readings never go to an owner in whose direction their sensor is, unless ``returns``.
     """
 
-    def __init__(self, advertised: Advertisements, validity: int, returns: bool = False) -> None:
-        self._advertised, self._validity, self._returns = advertised, validity, returns
+    def __init__(self, announced: Announcements, validity: int, returns: bool = False) -> None:
+        self._announced, self._validity, self._returns = announced, validity, returns
         self._once: list[bool] = []
         self._holds: list[bool] = []
         self._free: list[int] = []
@@ -205,8 +205,8 @@ class Correlator:
         sides, emits = [], []
         for o, (key, (_, operator)) in enumerate(self._operators.items()):
             for i, part in enumerate(operator.parts):
-                for found in self._advertised.addressed(part):
-                    if not self._returns and key[0] and self._advertised.direction(found.source) == key[0]:
+                for found in self._announced.addressed(part):
+                    if not self._returns and key[0] and self._announced.direction(found.source) == key[0]:
                         continue
                     row = rows.setdefault(found.source, len(rows))
                     self._members[key, i, row] = len(member_row)
@@ -243,7 +243,7 @@ class Correlator:
         kept = {
             source: row
             for source, row in self._row.items()
-            if row >= made or self._size[row] or self._advertised.get(source) is not None
+            if row >= made or self._size[row] or self._announced.get(source) is not None
         }
         if len(self._row) < 2 * len(kept) + 64:
             return
@@ -272,5 +272,5 @@ class Correlator:
         self._lon, self._lat = (np.array([place[i] for place in places], np.float64) for i in (0, 1))
 
     def _place(self, source: str) -> Sequence[float]:
-        known = self._advertised.get(source)
+        known = self._announced.get(source)
         return (nan, nan) if known is None or known.location is None else known.location

@@ -9,17 +9,17 @@ from tidegate.overlay.operators import Operator
 
 __all__ = [
     "LOCAL",
-    "Advertise",
+    "Announce",
     "Deliver",
     "Interest",
     "Message",
     "Publish",
     "Reading",
     "Refuse",
+    "Revoke",
     "Subscribe",
     "Sync",
     "Unsubscribe",
-    "Withdraw",
 ]
 
 #: Who a node's own users and sensors are, as sender and as receiver.
@@ -27,7 +27,7 @@ LOCAL = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Advertise:
+class Announce:
     """A sensor is there: its kind of reading and its place (Algorithm 1)."""
 
     source: str
@@ -36,7 +36,7 @@ class Advertise:
 
 
 @dataclass(frozen=True, slots=True)
-class Withdraw:
+class Revoke:
     """A sensor has gone."""
 
     source: str
@@ -93,7 +93,7 @@ class Sync:
     ``held`` are ids of readings and publications that are still valid here and need not be sent again.
     """
 
-    advertised: tuple[Advertise, ...] = ()
+    announced: tuple[Announce, ...] = ()
     wanted: tuple[Subscribe | Interest, ...] = ()
     held: tuple[str, ...] = ()
 
@@ -114,4 +114,4 @@ class Deliver:
     events: tuple[Reading | Publish, ...]
 
 
-Message = Advertise | Withdraw | Subscribe | Interest | Unsubscribe | Reading | Publish | Sync | Refuse | Deliver
+Message = Announce | Revoke | Subscribe | Interest | Unsubscribe | Reading | Publish | Sync | Refuse | Deliver

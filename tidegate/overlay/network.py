@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegate.errors import SettingError, shown
-from tidegate.overlay.messages import LOCAL, Advertise, Interest, Message, Publish, Reading, Subscribe, Withdraw
+from tidegate.overlay.messages import LOCAL, Announce, Interest, Message, Publish, Reading, Revoke, Subscribe
 from tidegate.overlay.node import Node
 from tidegate.overlay.strategy import Sends, Strategy
 from tidegate.overlay.wire import size
@@ -23,7 +23,7 @@ class Traffic:
     """What crossed a link in one direction; readings as often as they were part of a result set (§VI-B)."""
 
     messages: int = 0
-    advertisements: int = 0
+    announcements: int = 0
     subscriptions: int = 0
     readings: int = 0
     bytes: int = 0
@@ -39,8 +39,8 @@ class Traffic:
                 self.readings += 1
             case Subscribe() | Interest():
                 self.subscriptions += 1
-            case Advertise() | Withdraw():
-                self.advertisements += 1
+            case Announce() | Revoke():
+                self.announcements += 1
 
 
 class Network:

@@ -1,6 +1,6 @@
 """One broker of an overlay: a state machine that takes a message and says what to send to whom.
 
-Jurca et al., §IV-B and V: advertisements flood, operators follow them backwards, readings follow operators backwards.
+Jurca et al., §IV-B and V: announcements flood, operators follow them backwards, readings follow operators backwards.
 What is forwarded, and where it is split, is the strategy's business. A node knows its neighbours by name, and nothing
 of sockets, of simulators or of any clock but the one it is given.
 """

@@ -17,10 +17,11 @@ import orjson
 from tidegate.errors import SubscriptionError, shown
 from tidegate.language import DEFAULT_LIMITS, Limits, from_json, parse
 from tidegate.model import Subscription
-from tidegate.patterns import Pattern, compile_where
+from tidegate.patterns import Pattern
 from tidegate.predicates import Filter, Within
+from tidegate.subscriptions import compile_where
 
-__all__ = ["Operator", "Part", "Region", "operator_of"]
+__all__ = ["Operator", "OperatorPart", "Region", "operator_of"]
 
 #: West, south, east, north; the edges belong to it.
 Region = tuple[float, float, float, float]
@@ -29,7 +30,7 @@ _ANYWHERE = (-inf, inf)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class OperatorPart:
     """Readings of one sensor, or of one kind in a region, with values from ``low`` to ``high``, both included."""
 
     attribute: str
@@ -91,7 +92,7 @@ class Operator:
     """
 
     id: str
-    parts: tuple[Part, ...]
+    parts: tuple[OperatorPart, ...]
     window: int
     near: float | None = None
     main: int | None = None
@@ -171,7 +172,7 @@ def _numbers(pattern: Pattern) -> tuple[int, float | None]:
     return int(window), float(near) if orjson.loads(pattern.form)["near"] else None
 
 
-def _part(filter: Filter, at: str) -> Part:
+def _part(filter: Filter, at: str) -> OperatorPart:
     if len(filter.clauses) != 1:
         raise SubscriptionError("one range of one attribute per filter, without OR", "several alternatives", at)
     source: str | None = None
@@ -201,4 +202,4 @@ def _part(filter: Filter, at: str) -> Part:
     ((attribute, (low, high)),) = ranges.items()
     (west, east), (south, north) = region["lon"], region["lat"]
     box = None if (west, south, east, north) == (-inf, -inf, inf, inf) else (west, south, east, north)
-    return Part(attribute, low, high, source, box)
+    return OperatorPart(attribute, low, high, source, box)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from tidegate.errors import SettingError, shown
-from tidegate.overlay.layout import Rings, rings
+from tidegate.overlay.ring_layout import Rings, rings
 
 if TYPE_CHECKING:
     from tidegate.overlay.topology import Sensor, Topology

@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.covering.subsumption import Exact, Probabilistic
-from tidegate.engine import without_garbage_collection
 from tidegate.errors import SettingError, shown
-from tidegate.overlay.messages import Advertise, Deliver, Message, Reading, Subscribe
+from tidegate.overlay.messages import Announce, Deliver, Message, Reading, Subscribe
 from tidegate.overlay.network import Network
 from tidegate.overlay.strategies import Centralized, FilterSplitForward, MultiJoin, Naive, OperatorPlacement
 from tidegate.overlay.strategy import Strategy
 from tidegate.overlay.topology import SETUPS, Topology
 from tidegate.overlay.workload import ROUNDS, Workload, truth, workload
+from tidegate.subscriptions.bulk import without_garbage_collection
 
 __all__ = ["CONTENDERS", "SCHEMA", "Cell", "measure", "plan"]
 
@@ -51,7 +51,7 @@ SCHEMA = pa.schema(
         ("nodes", pa.int64()),
         ("sensors", pa.int64()),
         ("events", pa.int64()),
-        ("advertisement_load", pa.int64()),
+        ("announcement_load", pa.int64()),
         ("subscription_load", pa.int64()),
         ("publication_load", pa.int64()),
         ("expected", pa.int64()),
@@ -162,7 +162,7 @@ def _measured(cell: Cell, folder: Path | None) -> dict[str, Any]:
     # Held for two windows: one for readings that came before, one for those that a match lets go late.
     network = Network(work.topology.neighbours, _strategies(cell, work.topology), 2 * work.window)
     for sensor in work.topology.sensors:
-        network.tell(sensor.node, Advertise(sensor.source, sensor.attribute, sensor.location))
+        network.tell(sensor.node, Announce(sensor.source, sensor.attribute, sensor.location))
     for node, operator in work.subscriptions:
         network.tell(node, Subscribe(operator))
     told: list[tuple[str, str]] = []
@@ -187,7 +187,7 @@ def _measured(cell: Cell, folder: Path | None) -> dict[str, Any]:
         "nodes": len(work.topology.nodes),
         "sensors": len(work.topology.sensors),
         "events": len(work.readings),
-        "advertisement_load": sum(traffic.advertisements for _, traffic in links),
+        "announcement_load": sum(traffic.announcements for _, traffic in links),
         "subscription_load": sum(traffic.subscriptions for _, traffic in links),
         "publication_load": sum(traffic.readings for _, traffic in links),
         "expected": wanted,

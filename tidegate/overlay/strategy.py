@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from tidegate.overlay.messages import Advertise, Interest, Message, Subscribe, Sync
+from tidegate.overlay.messages import Announce, Interest, Message, Subscribe, Sync
 
 __all__ = ["Sends", "Strategy", "qualified"]
 
@@ -41,7 +41,7 @@ class Strategy(ABC):
         """What to send because of a message from a neighbour or from LOCAL; MessageError if it cannot be taken."""
 
     @abstractmethod
-    def told(self, neighbour: str) -> tuple[tuple[Advertise, ...], tuple[Subscribe | Interest, ...]]:
+    def told(self, neighbour: str) -> tuple[tuple[Announce, ...], tuple[Subscribe | Interest, ...]]:
         """What a neighbour should have been told of sensors and wishes."""
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """Messages as bytes and back, and whether an object is a message at all. Knows nothing of nodes, links or sockets.
 
-A message is one JSON object with a version and a kind: ``{"v":1,"kind":"withdraw","source":"z7"}``. Whatever is none,
+A message is one JSON object with a version and a kind: ``{"v":1,"kind":"revoke","source":"z7"}``. Whatever is none,
 as bytes or as an object, is a ``MessageError``.
 """
 
@@ -15,24 +15,36 @@ import orjson
 
 from tidegate.errors import MessageError, TidegateError
 from tidegate.language import DEFAULT_LIMITS
-from tidegate.language.jsonfault import got
+from tidegate.language.json_errors import got
 from tidegate.model import NAME_LENGTH, Publication, micros
+from tidegate.overlay.message_rules import (
+    LARGEST,
+    BoundRule,
+    EachRule,
+    KindsRule,
+    ManyRule,
+    NumberRule,
+    ObjectRule,
+    Rule,
+    TextRule,
+    WholeRule,
+    encodable,
+)
 from tidegate.overlay.messages import (
-    Advertise,
+    Announce,
     Deliver,
     Interest,
     Message,
     Publish,
     Reading,
     Refuse,
+    Revoke,
     Subscribe,
     Sync,
     Unsubscribe,
-    Withdraw,
 )
-from tidegate.overlay.operators import Operator, Part
-from tidegate.overlay.rules import LARGEST, Bound, Each, Kinds, Many, Number, Object, Rule, Text, Whole, encodable
-from tidegate.records import bodies, publication
+from tidegate.overlay.operators import Operator, OperatorPart
+from tidegate.records import publication, stored_bodies
 
 __all__ = ["MOST_BYTES", "SYNC_TIMES", "VERSION", "checked", "decode", "encode", "size"]
 
@@ -70,7 +82,7 @@ class _Published(Rule):
             raise MessageError(wrong.expected, wrong.got, wrong.at and f": {wrong.at}") from None
 
     def write(self, value: Any) -> orjson.Fragment:
-        return orjson.Fragment(bodies.of_publications([value], whole=True)[0])
+        return orjson.Fragment(stored_bodies.of_publications([value], whole=True)[0])
 
     def _with_gaps(self, value: Any) -> Any:
         """A series may have gaps, for which JSON has no word."""
@@ -84,54 +96,56 @@ class _Published(Rule):
 _EARLIEST, _LATEST = (micros(edge.replace(tzinfo=UTC)) for edge in (datetime.min, datetime.max))
 _PARTS, _DAYS = DEFAULT_LIMITS.filters, DEFAULT_LIMITS.window // 86_400
 
-_name = Text(NAME_LENGTH)
+_name = TextRule(NAME_LENGTH)
 #: An id, and what tells apart events of the same id (``overlay/journal.py``).
-_key = Text(2 * NAME_LENGTH + 64)
+_key = TextRule(2 * NAME_LENGTH + 64)
 #: What is split off an operator is called ``id[label,label]``, with the corners of regions in the labels.
-_operator_name = Text((NAME_LENGTH + 128) * (_PARTS + 1))
-_text = Text(DEFAULT_LIMITS.text_length)
-_time = Whole("microseconds within the years 0001 to 9999", _EARLIEST, _LATEST)
-_location = Each(
-    "a point (lon, lat)", Number("lon in [-180, 180]", -180.0, 180.0), Number("lat in [-90, 90]", -90.0, 90.0)
+_operator_name = TextRule((NAME_LENGTH + 128) * (_PARTS + 1))
+_text = TextRule(DEFAULT_LIMITS.text_length)
+_time = WholeRule("microseconds within the years 0001 to 9999", _EARLIEST, _LATEST)
+_location = EachRule(
+    "a point (lon, lat)", NumberRule("lon in [-180, 180]", -180.0, 180.0), NumberRule("lat in [-90, 90]", -90.0, 90.0)
 )
-_region = Each("west, south, east and north", Bound(-inf), Bound(-inf), Bound(inf), Bound(inf))
-_part = Object(Part, attribute=_name, low=Bound(-inf), high=Bound(inf), source=_name, region=_region)
-_operator = Object(
+_region = EachRule("west, south, east and north", BoundRule(-inf), BoundRule(-inf), BoundRule(inf), BoundRule(inf))
+_part = ObjectRule(
+    OperatorPart, attribute=_name, low=BoundRule(-inf), high=BoundRule(inf), source=_name, region=_region
+)
+_operator = ObjectRule(
     Operator,
     id=_operator_name,
-    parts=Many(_part, _PARTS),
-    window=Whole(f"microseconds of a window of at most {_DAYS} days", 1, DEFAULT_LIMITS.window * 1_000_000),
-    near=Number("a distance in metres above 0", 5e-324),
-    main=Whole("the position of a part", 0, _PARTS - 1),
+    parts=ManyRule(_part, _PARTS),
+    window=WholeRule(f"microseconds of a window of at most {_DAYS} days", 1, DEFAULT_LIMITS.window * 1_000_000),
+    near=NumberRule("a distance in metres above 0", 5e-324),
+    main=WholeRule("the position of a part", 0, _PARTS - 1),
 )
-_results = Many(_operator_name)
-_advertise = Object(Advertise, source=_name, attribute=_name, location=_location)
-_subscribe = Object(Subscribe, operator=_operator)
-_interest = Object(Interest, id=_operator_name, where=_text)
-_reading = Object(Reading, id=_name, source=_name, value=Number(), time=_time, results=_results)
-_publish = Object(Publish, publication=_Published())
+_results = ManyRule(_operator_name)
+_announce = ObjectRule(Announce, source=_name, attribute=_name, location=_location)
+_subscribe = ObjectRule(Subscribe, operator=_operator)
+_interest = ObjectRule(Interest, id=_operator_name, where=_text)
+_reading = ObjectRule(Reading, id=_name, source=_name, value=NumberRule(), time=_time, results=_results)
+_publish = ObjectRule(Publish, publication=_Published())
 
 
 def _wanted(message: Subscribe | Interest) -> str:
     return message.id if isinstance(message, Interest) else message.operator.id
 
 
-_message = Kinds(
-    _advertise,
-    Object(Withdraw, source=_name),
+_message = KindsRule(
+    _announce,
+    ObjectRule(Revoke, source=_name),
     _subscribe,
     _interest,
-    Object(Unsubscribe, id=_operator_name),
+    ObjectRule(Unsubscribe, id=_operator_name),
     _reading,
     _publish,
-    Object(
+    ObjectRule(
         Sync,
-        advertised=Many(_advertise, key=lambda message: message.source),
-        wanted=Many(Kinds(_subscribe, _interest), key=_wanted),
-        held=Many(_key, key=str),
+        announced=ManyRule(_announce, key=lambda message: message.source),
+        wanted=ManyRule(KindsRule(_subscribe, _interest), key=_wanted),
+        held=ManyRule(_key, key=str),
     ),
-    Object(Refuse, reason=_text, code=_name),
-    Object(Deliver, subscription=_operator_name, events=Many(Kinds(_reading, _publish))),
+    ObjectRule(Refuse, reason=_text, code=_name),
+    ObjectRule(Deliver, subscription=_operator_name, events=ManyRule(KindsRule(_reading, _publish))),
 )
 
 

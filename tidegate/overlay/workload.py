@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SettingError, SubscriptionError, shown
 from tidegate.overlay.messages import Reading
-from tidegate.overlay.operators import Operator, Part
+from tidegate.overlay.operators import Operator, OperatorPart
 from tidegate.overlay.replay import ATTRIBUTES, Replay, replay
 from tidegate.overlay.topology import Sensor, Setup, Topology, topology
 
@@ -179,7 +179,7 @@ def _subscription(
     for sensor in sensors:
         median, unit = work.middles[sensor.source]
         below, above = scale * unit * (1 + rng.pareto(1, 2))
-        parts.append(Part(sensor.attribute, median - float(below), median + float(above), sensor.source))
+        parts.append(OperatorPart(sensor.attribute, median - float(below), median + float(above), sensor.source))
     # As ``operator_of`` has them: operators on the same sensors are compared part by part.
     parts.sort(key=lambda part: (part.source or "", part.attribute))
     return Operator(id, tuple(parts), WINDOW)

@@ -1,9 +1,9 @@
 """Conditions over several publications and over time, one file per family. Importing the package registers them all."""
 
 from tidegate.patterns import absent, past, shape, together, topk
-from tidegate.patterns._pattern import FAMILIES, Inner, Pattern, family_of
 from tidegate.patterns.combine import Combine, Raised, Standing
-from tidegate.patterns.compile import compile_where
+from tidegate.patterns.pattern import FAMILIES, Inner, Pattern, family_of
+from tidegate.predicates.family import OTHERS
 
 __all__ = [
     "FAMILIES",
@@ -13,10 +13,11 @@ __all__ = [
     "Raised",
     "Standing",
     "absent",
-    "compile_where",
     "family_of",
     "past",
     "shape",
     "together",
     "topk",
 ]
+
+OTHERS |= FAMILIES.keys() | {"distance"}

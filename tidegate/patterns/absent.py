@@ -9,13 +9,13 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.kernels.absent import advance_absent, step_absent
-from tidegate.kernels.spots import place_all
+from tidegate.kernels.hash_table import place_all
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call
-from tidegate.patterns._pattern import Admission, Family, Parts, Told, family
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import Memory, Step
+from tidegate.patterns.pattern import Admission, Family, FamilyResult, Parts, family
 from tidegate.patterns.windows import span
 from tidegate.predicates.family import Mismatch
 
@@ -123,7 +123,7 @@ class Absent(Family):
 
     # --- publications -----------------------------------------------------------------------------------------------
 
-    def step(self, step: Step) -> Told:
+    def step(self, step: Step) -> FamilyResult:
         memory = self.memory
         of_filter = np.full(memory.key.length + 1, self._of_filter.used[-1])
         of_filter[: self._of_filter.length] = self._of_filter.used
@@ -143,29 +143,29 @@ class Absent(Family):
             if at[0] < len(step.start) - 1:
                 self._place(max(1024, self._watch_slot.length))
         slots, moments, items = (np.concatenate(parts) for parts in zip(*told, strict=True)) if told else [_NONE] * 3
-        return Told.single(slots, moments, items, None)
+        return FamilyResult.single(slots, moments, items, None)
 
-    def advance(self, clock: int) -> Told | None:
+    def advance(self, clock: int) -> FamilyResult | None:
         slot, moment, item = advance_absent(
             clock, self._watch_slot.length, self._window.used, self.end.used,
             self._watch_slot.data, self._heard.data, self._item.data, self._told.data,
         )  # fmt: skip
         if not len(slot):
             return None
-        result = Told.single(slot, moment, item, None)
+        result = FamilyResult.single(slot, moment, item, None)
         done = (self._told.used == 1) & (self._by_source.used[self._watch_slot.used] == 1)
         if 2 * np.count_nonzero(done) > self._told.length:  # a source that is heard again gets a new watch
             self._keep(~done)
             self._place(0)
         return result
 
-    def raised(self, told: Sequence[Told]) -> Sequence[Told]:
+    def raised(self, told: Sequence[FamilyResult]) -> Sequence[FamilyResult]:
         """In order of moments and, of one moment, of what was heard last: not as it happened to be noticed."""
         slot, moment, item = (
             np.concatenate([getattr(part, name) for part in told]) for name in ("slot", "moment", "raised")
         )
         order = np.lexsort((item, moment))
-        return [Told.single(slot[order], moment[order], item[order], None)]
+        return [FamilyResult.single(slot[order], moment[order], item[order], None)]
 
     def items(self) -> list[NDArray[np.int64]]:
         return [self._item.used]

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from tidegate.kernels.memory import digests
 from tidegate.language.limits import DEFAULT_LIMITS
-from tidegate.patterns._pattern import FAMILIES, NEVER, Admission, Family, Told
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import LONG_AGO, Arrivals, Memory
+from tidegate.patterns.pattern import FAMILIES, NEVER, Admission, Family, FamilyResult
 
 __all__ = ["KEEP", "Combine", "Raised", "Standing"]
 
@@ -185,7 +185,7 @@ class Combine:
         strict = bool(self._all("since").max(initial=-NEVER) > self._oldest(arrivals)) or bool(
             (self._all("until") < NEVER).any()
         )
-        told: list[tuple[Family, list[Told]]] = [(family, []) for family in self.families.values()]
+        told: list[tuple[Family, list[FamilyResult]]] = [(family, []) for family in self.families.values()]
         ready = self._ordered(arrivals, clock)
         if len(ready):
             step = self.memory.take(ready, strict, self.combinations, self.keep, self.most)
@@ -252,7 +252,7 @@ class Combine:
         self._waiting.replace(rest)  # these are put
         return ready
 
-    def _raised(self, told: list[tuple[Family, list[Told]]], ids: bool) -> Raised:
+    def _raised(self, told: list[tuple[Family, list[FamilyResult]]], ids: bool) -> Raised:
         """What the families told, with ids in place of places in memory; that of one subscription is in order."""
         some = [(family, [part for part in parts if len(part.slot)]) for family, parts in told]
         parts = [(family, part) for family, theirs in some if theirs for part in family.raised(theirs)]

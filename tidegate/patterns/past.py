@@ -4,7 +4,7 @@ Temporal operators of Stevens, *Temporal Reasoning for Events in a Knowledge-Bas
 and FILTER, and beyond them all of Allen's relations, end points with a tolerance, negation and nesting. Where the
 thesis scans rows of a database for every publication, each distinct inner filter keeps its events in lists that are
 asked in a few steps however long they are (``kernels/boxes.py``). What an expression asks is worked out in
-``patterns/recall.py``, what is done for a publication in ``kernels/past.py``.
+``patterns/past_compile.py``, what is done for a publication in ``kernels/past.py``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.kernels.boxes import BOX, COUNT, LEVELS, LOW, POINT, give_room, pack
-from tidegate.kernels.gather import text_hashes
+from tidegate.kernels.hash_table import place_all
 from tidegate.kernels.memory import texts_of
+from tidegate.kernels.owners import text_hashes
 from tidegate.kernels.past import (
     COMPARISONS,
     ENDED,
@@ -48,14 +49,13 @@ from tidegate.kernels.past import (
     step_past,
     unhold,
 )
-from tidegate.kernels.spots import place_all
 from tidegate.language.limits import Limits
 from tidegate.language.tree import Call
-from tidegate.patterns._pattern import NEVER, Admission, Family, Parts, Told, family
 from tidegate.patterns.arrays import Arrays, Growing
-from tidegate.patterns.asked import LEFT, Asked
 from tidegate.patterns.memory import LONG_AGO, Memory, Step
-from tidegate.patterns.recall import TIMES, compile_past, is_atom, is_past, planned
+from tidegate.patterns.past_compile import TIMES, compile_past, is_atom, is_past, planned
+from tidegate.patterns.past_questions import LEFT, PastQuestions
+from tidegate.patterns.pattern import NEVER, Admission, Family, FamilyResult, Parts, family
 from tidegate.predicates.column import Column, Row
 
 __all__ = ["Elder", "Fates", "Leaving", "Past"]
@@ -115,7 +115,7 @@ class Past(Family):
         def rows(name: str, width: int | None = None, dtype: Any = np.int64) -> Growing:
             return arrays.get(f"past-{name}", dtype, width)
 
-        self.asked = Asked(arrays, memory)
+        self.asked = PastQuestions(arrays, memory)
         self._pool = rows("pool", POINT, np.float64)
         self._boxes = [rows(f"boxes-{level}", BOX, np.float64) for level in LEVELS]
         self._table, self._events, self._ids = rows("table"), rows("events", EVENT), rows("ids", 2, np.uint64)
@@ -287,7 +287,7 @@ class Past(Family):
 
     # --- publications -----------------------------------------------------------------------------------------------
 
-    def step(self, step: Step) -> Told:
+    def step(self, step: Step) -> FamilyResult:
         memory, asked, n = self.memory, self.asked, len(step.start) - 1
         filters = memory.key.length
         of_filter = np.full(filters + 1, self.asked.clauses.length)
@@ -338,7 +338,7 @@ class Past(Family):
         if self.in_memory < NEVER:
             self._let_go()
         self._tidy()
-        return Told.single(slot, memory.time.data[item], item, None)
+        return FamilyResult.single(slot, memory.time.data[item], item, None)
 
     # --- history ----------------------------------------------------------------------------------------------------
 

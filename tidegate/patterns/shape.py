@@ -35,21 +35,21 @@ from tidegate.kernels.excursion import (
     pack_tracks,
     step_excursions,
 )
-from tidegate.kernels.spots import place_all
+from tidegate.kernels.hash_table import place_all
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal, Node
-from tidegate.patterns._pattern import NEVER, Admission, Family, Parts, Told, family
 from tidegate.patterns.arrays import Arrays, Growing
 from tidegate.patterns.memory import LONG_AGO, Memory, Step
+from tidegate.patterns.pattern import NEVER, Admission, Family, FamilyResult, Parts, family
 from tidegate.predicates.column import Column, Row, column
 from tidegate.predicates.comparison import kind_of
 from tidegate.predicates.family import MEASURES, Mismatch
 from tidegate.predicates.scalar import ARITHMETIC, evaluate
 from tidegate.predicates.shape import asked
-from tidegate.shapes.normal import normal
+from tidegate.shapes.normal_form import normal
 
-__all__ = ["Shape"]
+__all__ = ["ShapePattern"]
 
 #: Room of a track at first, and room that is made for tracks and readings when there is none.
 _SMALL, _MORE = 16, 1024
@@ -57,7 +57,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @family
-class Shape(Family):
+class ShapePattern(Family):
     """All shapes that the subscriptions of a shard look for in streams, and the last readings of each source."""
 
     name = "shape"
@@ -297,7 +297,7 @@ class Shape(Family):
 
     # --- publications -----------------------------------------------------------------------------------------------
 
-    def step(self, step: Step) -> Told:
+    def step(self, step: Step) -> FamilyResult:
         memory = self.memory
         of_filter = np.full(memory.key.length + 1, self._of_filter.used[-1])
         of_filter[: self._of_filter.length] = self._of_filter.used
@@ -336,7 +336,9 @@ class Shape(Family):
         found = np.concatenate(told) if told else np.empty((0, 4), np.int64)
         slot, moment, item, raised = (np.ascontiguousarray(part) for part in found.T)
         nothing, start = np.full(len(slot), np.nan), np.arange(len(slot) + 1)
-        return Told(slot, moment, nothing, np.concatenate(distances) if distances else nothing, start, item, raised)
+        return FamilyResult(
+            slot, moment, nothing, np.concatenate(distances) if distances else nothing, start, item, raised
+        )
 
     def items(self) -> list[NDArray[np.int64]]:
         return [self._item.used]

@@ -19,9 +19,9 @@ from tidegate.kernels.together import step_together
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Call, Literal
-from tidegate.patterns._pattern import Admission, Beyond, Family, Parts, Told, family
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import Memory, Step
+from tidegate.patterns.pattern import Admission, BeyondLimit, Family, FamilyResult, Parts, family
 from tidegate.patterns.windows import span
 from tidegate.predicates.column import Column, column
 from tidegate.predicates.family import Mismatch
@@ -68,7 +68,7 @@ class Together(Family):
         if len(rest) < 2:
             raise Mismatch("at least 2 filters in together", f"{len(rest)}", call)
         if len(rest) > limits.filters:
-            raise Beyond(f"at most {limits.filters} filters in together (setting filters)", f"{len(rest)}", call)
+            raise BeyondLimit(f"at most {limits.filters} filters in together (setting filters)", f"{len(rest)}", call)
         form = orjson.dumps({"near": metres > 0, "all": every}).decode()
         return Parts(form, (window, metres), tuple(rest))
 
@@ -119,7 +119,7 @@ class Together(Family):
 
     # --- publications -----------------------------------------------------------------------------------------------
 
-    def step(self, step: Step) -> Told:
+    def step(self, step: Step) -> FamilyResult:
         memory = self.memory
         filters = memory.key.length
         of_filter = np.full(filters + 1, self._of_filter.used[-1])
@@ -143,7 +143,7 @@ class Together(Family):
             )  # fmt: skip
         nothing = np.full(len(slot), np.nan)
         latest = np.maximum.reduceat(items, start[:-1]) if len(slot) else slot
-        return Told(slot, moment, nothing, distance, start, items, latest)
+        return FamilyResult(slot, moment, nothing, distance, start, items, latest)
 
     @property
     def counts(self) -> dict[str, int]:

@@ -17,9 +17,9 @@ from tidegate.kernels.score import LANES, STEP
 from tidegate.kernels.topk import FOREVER, step_topk
 from tidegate.language.limits import Limits
 from tidegate.language.tree import Call, Literal
-from tidegate.patterns._pattern import Admission, Family, Parts, Told, family
 from tidegate.patterns.arrays import Arrays, Growing
 from tidegate.patterns.memory import LONG_AGO, Memory, Step
+from tidegate.patterns.pattern import Admission, Family, FamilyResult, Parts, family
 from tidegate.patterns.score import program
 from tidegate.patterns.windows import span, whole
 from tidegate.predicates.column import Column
@@ -223,10 +223,10 @@ class TopK(Family):
 
     # --- publications -----------------------------------------------------------------------------------------------
 
-    def step(self, step: Step) -> Told:
+    def step(self, step: Step) -> FamilyResult:
         return self._run(step.strict, LONG_AGO, step.filter_start, step.by_filter, step.head)
 
-    def advance(self, clock: int) -> Told | None:
+    def advance(self, clock: int) -> FamilyResult | None:
         if not self._due.length or self._due.used.min() > clock:
             return None
         nothing = np.zeros(self.memory.key.length + 1, np.int64)
@@ -235,7 +235,7 @@ class TopK(Family):
     def _run(
         self, strict: bool, clock: int,
         start: NDArray[np.int64], by_filter: NDArray[np.int64], head: NDArray[np.int64],
-    ) -> Told:  # fmt: skip
+    ) -> FamilyResult:  # fmt: skip
         memory = self.memory
         slot, moment, item, score, unscored = step_topk(
             strict, clock, start, by_filter, head,
@@ -252,7 +252,7 @@ class TopK(Family):
         if unscored:
             self.arrays.facts["unscored"] = self.arrays.facts.get("unscored", 0) + int(unscored)
         self._widen()
-        return Told.single(slot, moment, item, score)
+        return FamilyResult.single(slot, moment, item, score)
 
     def _widen(self) -> None:
         """Give more room to those that had to read the window again too soon: scores that only rise, say."""

@@ -7,7 +7,7 @@ from tidegate.language import duration
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Literal, Node
-from tidegate.patterns._pattern import Beyond
+from tidegate.patterns.pattern import BeyondLimit
 from tidegate.predicates.family import Mismatch
 
 __all__ = ["span", "whole"]
@@ -26,7 +26,7 @@ def span(node: Node, of: str, limits: Limits) -> int:
     if micros <= 0:
         raise Mismatch(f"a window of {of} that is longer than nothing", to_text(node), node)
     if micros > limits.window * _SECOND:
-        raise Beyond(f"a window of at most {limits.window} seconds (setting window)", to_text(node), node)
+        raise BeyondLimit(f"a window of at most {limits.window} seconds (setting window)", to_text(node), node)
     return micros
 
 
@@ -36,5 +36,5 @@ def whole(node: Node, what: str, most: int, setting: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1 or value < 1:
         raise Mismatch(f"a whole number above 0 as {what}", to_text(node), node)
     if value > most:
-        raise Beyond(f"at most {most} as {what} (setting {setting})", to_text(node), node)
+        raise BeyondLimit(f"at most {most} as {what} (setting {setting})", to_text(node), node)
     return int(value)

@@ -26,23 +26,23 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from tidegate.index import outcome
+from tidegate.index import notification_tables
+from tidegate.index.versioned import View
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns import Combine, Raised, Standing
-from tidegate.patterns._pattern import NEVER
 from tidegate.patterns.combine import KEEP
 from tidegate.patterns.memory import LONG_AGO
-from tidegate.pipeline.parts import PART, Files, pieces
+from tidegate.patterns.pattern import NEVER
 from tidegate.pipeline.select import Subscriptions, part, told
-from tidegate.pipeline.work import COUNTS, Half
-from tidegate.store import bundle
-from tidegate.store.place import cache_directory
-from tidegate.store.view import View
+from tidegate.pipeline.shard_parts import PART, ShardFiles, pieces
+from tidegate.runs.sinks import COUNTS, WorkerHalf
+from tidegate.store import array_bundle
+from tidegate.store.storage import cache_directory
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.state import GroupState
 
-__all__ = ["STATE", "Combining", "Told", "combined", "forget"]
+__all__ = ["STATE", "CombineStep", "RaisedBatch", "combined", "forget"]
 
 STATE = "value string"
 #: A snapshot is written when the batches since the last one are so many, or their parts larger than this and than twice
@@ -51,15 +51,15 @@ _MOST_PARTS, _MOST_BYTES = 100, 64 << 20
 
 
 @dataclass(frozen=True)
-class Combining:
+class CombineStep:
     """The function that Spark calls for each shard of each batch."""
 
-    files: Files
+    files: ShardFiles
     query: str
     keys: Sequence[int]
     lateness: int
     subscriptions: Subscriptions
-    halves: Sequence[Half]
+    halves: Sequence[WorkerHalf]
     combinations: int = DEFAULT_LIMITS.combinations
     ids: bool = True
     """Whether somebody wants more than the grouped form of notifications."""
@@ -89,7 +89,7 @@ class Combining:
 
     def step(
         self, shard: int, parts: list[dict[str, Any]], known: dict[str, Any]
-    ) -> tuple[Told, dict[str, Any], dict[str, Any]]:
+    ) -> tuple[RaisedBatch, dict[str, Any], dict[str, Any]]:
         """What a batch tells, what there is to count, and the shard's next state."""
         batch, version = int(told("streaming.sql.batchId") or 0), known.get("version", -1)
         versions = [v for p in parts for v, _ in p["versions"]]
@@ -111,14 +111,14 @@ class Combining:
             }
             size = sum(p["bytes"] for d in fresh["deltas"] for p in d["parts"])
             if len(fresh["deltas"]) > _MOST_PARTS or size > max(2 * fresh["bytes"], _MOST_BYTES):
-                data = bundle.packed(live.snapshot())
+                data = array_bundle.packed(live.snapshot())
                 fresh |= {"snapshot": f"state-{batch:012d}-{shard}-{token}", "bytes": len(data), "deltas": []}
                 self.files.write(fresh["snapshot"], data)
                 # a batch that is run again begins from what is known now; nothing goes back further
                 self.files.tidy(shard, batch, _named(known) | _named(fresh))
             facts = {**live.counts, "state_bytes": live.arrays.nbytes, "waiting": live.waiting, "sizes": live.sizes()}
             facts.pop("late")  # of this shard's own; select counts them all
-        found = Told(raised, view)
+        found = RaisedBatch(raised, view)
         return found, {"notifications": found.notifications, "shard": shard, **facts}, fresh
 
     def _changes(
@@ -142,11 +142,11 @@ class Combining:
         if not admitted and not leaving:
             return None
         name = f"change-{batch:012d}-{shard}-{uuid4().hex}"
-        self.files.write(name, bundle.packed({}, {"admitted": admitted, "ended": leaving}))
+        self.files.write(name, array_bundle.packed({}, {"admitted": admitted, "ended": leaving}))
         return name
 
 
-class Told:
+class RaisedBatch:
     """What patterns told, as the sinks take it."""
 
     def __init__(self, raised: Raised, view: View) -> None:
@@ -156,11 +156,11 @@ class Told:
 
     @cached_property
     def flat(self) -> pa.Table:
-        return outcome.raised_flat(self._raised, self._view.catalogue, self._numbers)
+        return notification_tables.raised_flat(self._raised, self._view.catalogue, self._numbers)
 
     @cached_property
     def grouped(self) -> pa.Table:
-        return outcome.raised_grouped(self._raised, self._view.catalogue, self._numbers)
+        return notification_tables.raised_grouped(self._raised, self._view.catalogue, self._numbers)
 
 
 Step = Callable[[Any, Any, Any], Iterator[Any]]
@@ -174,7 +174,7 @@ def combined(parts: DataFrame, step: Step, schema: str) -> DataFrame:
 # --- the state ------------------------------------------------------------------------------------------------------
 
 
-def _apply(shard: Combine, delta: dict[str, Any], files: Files, ids: bool = False) -> Raised:
+def _apply(shard: Combine, delta: dict[str, Any], files: ShardFiles, ids: bool = False) -> Raised:
     """One batch, for the first time or again: the same arrays come out."""
     facts, lateness = shard.arrays.facts, delta["lateness"]
     shard.lateness, shard.combinations = lateness, delta["combinations"]  # a later run may have others
@@ -235,7 +235,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: Files, ids: bool = Fals
 
 
 @contextmanager
-def _live(query: str, shard: int, known: dict[str, Any], files: Files) -> Iterator[tuple[Combine, str]]:
+def _live(query: str, shard: int, known: dict[str, Any], files: ShardFiles) -> Iterator[tuple[Combine, str]]:
     """The shard as Spark expects it, to be taken one batch further; and the token of what it is then."""
     directory = cache_directory() / "patterns" / query / str(shard)
     directory.mkdir(parents=True, exist_ok=True)
@@ -263,7 +263,7 @@ def _live(query: str, shard: int, known: dict[str, Any], files: Files) -> Iterat
 _LIVE: dict[tuple[str, int], Combine] = {}
 
 
-def _built(combine: Combine, known: dict[str, Any], files: Files) -> Combine:
+def _built(combine: Combine, known: dict[str, Any], files: ShardFiles) -> Combine:
     """The state from its snapshot and what came since."""
     if known.get("snapshot"):
         arrays, _ = files.read(known["snapshot"])

@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.fault import Refused
-from tidegate.files import publications
 from tidegate.index.batch import ArrowBatch, sift
+from tidegate.index.versioned import View
 from tidegate.records import expand, expand_attributes
+from tidegate.rejected_row import QuarantinedRow
+from tidegate.runs.publication_files import publications
 from tidegate.store.log import Frame, Slice, read
-from tidegate.store.view import View
 
 __all__ = ["Arrived", "Feed", "Versions", "files", "rows", "slices", "texts"]
 
@@ -34,7 +34,7 @@ class Arrived(NamedTuple):
     view: View
     versions: int | NDArray[np.int64]
     """The version at which they appeared, or at which each of them did."""
-    faults: list[Refused]
+    faults: list[QuarantinedRow]
     sizes: NDArray[np.int64] | None = None
     """How many of them appeared together each time, in order; None where all of a batch appear together."""
     first_row: int = -1
@@ -64,10 +64,10 @@ def rows(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arri
     version = versions.of_task()
     view = versions.view(version, version)
     for table in _gathered(batches):
-        parts, faults = [table], list[Refused]()
+        parts, faults = [table], list[QuarantinedRow]()
         if "attributes" in table.column_names:
             found, wrong = expand_attributes(table, "attributes", view.names)
-            faults = [Refused(fault.reason, _told(table, fault.row)) for fault in wrong]
+            faults = [QuarantinedRow(fault.reason, _told(table, fault.row)) for fault in wrong]
             parts = [part for _, part in found]
         yield from _sifted(parts, view, version, faults)
 
@@ -79,7 +79,7 @@ def texts(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arr
     for table in _gathered(batches):
         values = table.column("value").to_pylist()
         found, wrong = expand(values, view.names)
-        faults = [Refused(fault.reason, (values[fault.row] or b"").decode(errors="replace")) for fault in wrong]
+        faults = [QuarantinedRow(fault.reason, (values[fault.row] or b"").decode(errors="replace")) for fault in wrong]
         yield from _sifted([part for _, part in found], view, version, faults)
 
 
@@ -124,10 +124,10 @@ _NOTHING = pa.table(
 )
 
 
-def _sifted(tables: Iterable[pa.Table], view: View, version: int, faults: list[Refused]) -> Iterator[Arrived]:
+def _sifted(tables: Iterable[pa.Table], view: View, version: int, faults: list[QuarantinedRow]) -> Iterator[Arrived]:
     for table in [*tables, *([_NOTHING] if faults else [])]:  # faults come with a table, be it an empty one
         batch, found = sift(table)
-        told = [Refused(fault.reason, _told(table, fault.row)) for fault in found]
+        told = [QuarantinedRow(fault.reason, _told(table, fault.row)) for fault in found]
         yield Arrived(batch, view, version, told if table is not _NOTHING else faults)
 
 

@@ -26,20 +26,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidegate.errors import SettingError
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.combine import KEEP
-from tidegate.pipeline.combine import Combining, combined, forget
-from tidegate.pipeline.failure import failure
-from tidegate.pipeline.parts import Files
-from tidegate.pipeline.quarantine import Quarantine
+from tidegate.pipeline.combine import CombineStep, combined, forget
 from tidegate.pipeline.select import VERSION, Select, Subscriptions
-from tidegate.pipeline.shards import keys
-from tidegate.pipeline.sinks import Receipts, Sink
-from tidegate.pipeline.sources import Source
-from tidegate.pipeline.status import Status
-from tidegate.pipeline.upkeep import Upkeep
-from tidegate.pipeline.warmth import Warmth
-from tidegate.pipeline.work import COUNTS, RECEIPTS, SHARDED, WATERMARK, Half, Work
-from tidegate.store.place import place
+from tidegate.pipeline.shard_keys import keys
+from tidegate.pipeline.shard_parts import ShardFiles
+from tidegate.pipeline.spark_failure import failure
+from tidegate.pipeline.streams import stream
+from tidegate.pipeline.task import RECEIPTS, SHARDED, WATERMARK, Work
+from tidegate.pipeline.worker_warmup import WorkerWarmup
+from tidegate.runs.maintenance import Maintenance
+from tidegate.runs.quarantine import Quarantine
+from tidegate.runs.sinks import COUNTS, Receipts, Sink, WorkerHalf
+from tidegate.runs.sources import Source
+from tidegate.runs.status import Status
 from tidegate.store.registry import Registry
+from tidegate.store.storage import storage_at
 
 __all__ = ["Flow"]
 
@@ -87,20 +88,22 @@ class Flow:
         if not patterns:
             version = registry.version
             registry.prepare(version, version)
-            if unserved := len(Subscriptions(os.fspath(registry.shelf), registry).view(version, version).patterns):
+            if unserved := len(
+                Subscriptions(os.fspath(registry.index_storage), registry).view(version, version).patterns
+            ):
                 raise SettingError("patterns = true for subscriptions with patterns", f"false, and {unserved} of them")
         self._spark, self._source, self._registry, self._sinks = spark, source, registry, sinks
         self._checkpoint = os.fspath(checkpoint).rstrip("/")
         self._interval, self._lateness = interval, int(lateness * 1e6)
         self._facts = _identified(self._checkpoint, source.identity, patterns, spark.sparkContext.defaultParallelism)
         self.query = str(self._facts["query"])
-        self._files = Files(f"{self._checkpoint}/patterns") if self._facts["patterns"] else None
+        self._files = ShardFiles(f"{self._checkpoint}/patterns") if self._facts["patterns"] else None
         self.quarantine = Quarantine.at(quarantine or f"{self._checkpoint}/quarantine")
         self.status = Status(registry)
         self._stopping = threading.Event()
         self._running: StreamingQuery | None = None
-        self._warmth = Warmth(spark)
-        self._upkeep = Upkeep(self._tidy)
+        self._warmth = WorkerWarmup(spark)
+        self._upkeep = Maintenance(self._tidy)
         self._first = True
         self._has_complained = False
 
@@ -112,9 +115,9 @@ class Flow:
         self._registry.prepare(version, version)
         for sink in self._sinks:
             sink.begin(self.query)
-        publications, feed = self._source.stream(self._spark, self.query, self._registry, self._clock)
-        halves: tuple[Half, ...] = tuple(dict.fromkeys(sink.half for sink in self._sinks))
-        subscriptions = Subscriptions(os.fspath(self._registry.shelf), self._registry)
+        publications, feed = stream(self._source, self._spark, self.query, self._registry, self._clock)
+        halves: tuple[WorkerHalf, ...] = tuple(dict.fromkeys(sink.half for sink in self._sinks))
+        subscriptions = Subscriptions(os.fspath(self._registry.index_storage), self._registry)
         select = Select(feed, subscriptions)
         if self._files is None:
             work = Work(select, halves, self.quarantine)
@@ -122,7 +125,7 @@ class Flow:
         else:
             shards = keys(int(self._facts["shards"]))
             work = Work(select, halves, self.quarantine, self._files, shards)
-            combine = Combining(
+            combine = CombineStep(
                 self._files,
                 self.query,
                 shards,
@@ -226,7 +229,7 @@ def partitions(spark: SparkSession, count: int) -> Iterator[None]:
 
 def _identified(checkpoint: str, source: str, patterns: bool, shards: int) -> dict[str, Any]:
     """What is settled when a checkpoint is first used: the query's name, its source, and how patterns are spread."""
-    where = place(checkpoint)
+    where = storage_at(checkpoint)
     data = where.read("tidegate.json")
     if data is None:
         facts = {"query": uuid4().hex, "source": source, "patterns": patterns, "shards": shards}

@@ -22,22 +22,23 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidegate.engine import checked_lateness, compiled
+from tidegate.engine.settings import checked_lateness
 from tidegate.errors import PublicationError, SettingError, SubscriptionError, shown
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import RESERVED, Subscription
 from tidegate.pipeline import feed
-from tidegate.pipeline.batch import in_order
-from tidegate.pipeline.combine import Combining, combined
-from tidegate.pipeline.parts import Files, Parting
-from tidegate.pipeline.quarantine import Quarantine
+from tidegate.pipeline.combine import CombineStep, combined
+from tidegate.pipeline.match_batch import in_order
 from tidegate.pipeline.select import Select, Subscriptions, part, told
-from tidegate.pipeline.shards import keys
-from tidegate.pipeline.work import SHARDED, SHARDS
+from tidegate.pipeline.shard_keys import keys
+from tidegate.pipeline.shard_parts import PartWriter, ShardFiles
+from tidegate.pipeline.task import SHARDED, SHARDS
+from tidegate.runs.quarantine import Quarantine
+from tidegate.store.index_layers import IndexLayers
 from tidegate.store.log import Slice
 from tidegate.store.registry import Registry
-from tidegate.store.row import Row
-from tidegate.store.shelf import Shelf
+from tidegate.store.stored_subscription import StoredSubscription
+from tidegate.subscriptions import compile_subscription
 
 __all__ = ["FLAT", "GROUPED", "match", "shelved"]
 
@@ -78,7 +79,7 @@ def match(
         raise PublicationError("a Spark DataFrame of publications", shown(publications))
     source, how = fed(publications)
     chosen = shelved(publications, subscriptions, storage, limits)
-    kept = os.fspath(quarantine) if quarantine is not None else f"{chosen.shelf.rstrip('/')}/quarantine"
+    kept = os.fspath(quarantine) if quarantine is not None else f"{chosen.index_storage.rstrip('/')}/quarantine"
     select, schema = Select(how, chosen), GROUPED if grouped else FLAT
     refused = Quarantine.at(kept, uuid4().hex[:8])
     plain = source.mapInArrow(_Stage(select, grouped, refused), schema)
@@ -95,7 +96,7 @@ def match(
     only_patterns = len(view.patterns) == len(view.since)
     alone = refused if only_patterns else None  # else the plain ones see to it
     if publications.isStreaming:
-        files = f"{chosen.shelf.rstrip('/')}/parts"
+        files = f"{chosen.index_storage.rstrip('/')}/parts"
         parted = source.mapInArrow(_Parted(select, shards, files, alone), SHARDED)
         stage = _Stateful(chosen, shards, files, late, limits.combinations, grouped)
         patterned = combined(parted, stage, schema)
@@ -120,7 +121,7 @@ class _Parted:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batch, query = int(told("streaming.sql.batchId") or 0), told("sql.streaming.queryId")
-        parting, faults = Parting(Files(f"{self.files}/{query}"), self.shards, batch, part()), []
+        parting, faults = PartWriter(ShardFiles(f"{self.files}/{query}"), self.shards, batch, part()), []
         for found in self.select(batches):
             parting.take(found)
             faults += found.faults
@@ -144,8 +145,8 @@ class _Stateful:
 
     def __call__(self, key: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
         query = str(told("sql.streaming.queryId"))
-        files = Files(f"{self.files}/{query}")
-        combining = Combining(
+        files = ShardFiles(f"{self.files}/{query}")
+        combining = CombineStep(
             files, query, self.shards, self.lateness, self.subscriptions, (), self.combinations, not self.grouped
         )
         parts = [orjson.loads(payload) for frame in frames for payload in frame["payload"]]
@@ -189,7 +190,7 @@ def shelved(
             raise SettingError("the registry's own storage", f"storage={shown(os.fspath(storage))}")
         version = None if publications.isStreaming else subscriptions.version
         subscriptions.prepare(*2 * (subscriptions.version if version is None else version,))
-        return Subscriptions(os.fspath(subscriptions.shelf), subscriptions, version)
+        return Subscriptions(os.fspath(subscriptions.index_storage), subscriptions, version)
     rows = list(_rows(subscriptions, limits))
     if storage is None:
         master = str(publications.sparkSession.conf.get("spark.master", ""))
@@ -198,11 +199,11 @@ def shelved(
         storage = tempfile.mkdtemp(prefix="tidegate-match-")
         atexit.register(shutil.rmtree, storage, ignore_errors=True)
     location = f"{os.fspath(storage).rstrip('/')}/{uuid4().hex}"
-    Shelf(location).extend(0, len(rows), rows)
+    IndexLayers(location).extend(0, len(rows), rows)
     return Subscriptions(location, version=len(rows))
 
 
-def _rows(subscriptions: Iterable[Subscription] | DataFrame, limits: Limits) -> Iterator[Row]:
+def _rows(subscriptions: Iterable[Subscription] | DataFrame, limits: Limits) -> Iterator[StoredSubscription]:
     if isinstance(subscriptions, DataFrame):
         subscriptions = _collected(subscriptions)
     elif isinstance(subscriptions, Subscription | str | bytes) or not isinstance(subscriptions, Iterable):
@@ -214,8 +215,8 @@ def _rows(subscriptions: Iterable[Subscription] | DataFrame, limits: Limits) -> 
         if subscription.id in seen:
             raise SubscriptionError("an id that is not in use", shown(subscription.id))
         seen.add(subscription.id)
-        compiled(subscription, limits)  # a mistake is the user's to see here, not a worker's
-        yield Row.of(subscription, len(seen))
+        compile_subscription(subscription, limits)  # a mistake is the user's to see here, not a worker's
+        yield StoredSubscription.of(subscription, len(seen))
 
 
 def _collected(subscriptions: DataFrame) -> Iterator[Subscription]:

@@ -24,8 +24,8 @@ from pyspark.sql import functions as F
 
 from tidegate.errors import PublicationError, TidegateError
 from tidegate.model import Subscription
-from tidegate.pipeline.failure import failure
 from tidegate.pipeline.match import match
+from tidegate.pipeline.spark_failure import failure
 
 __all__ = ["Extent", "Outcome", "extent", "history", "rehearsed", "watched"]
 
@@ -118,7 +118,7 @@ def rehearsed(
         if out is not None:
             found.write.parquet(out)
             found = publications.sparkSession.read.parquet(out)
-        rows = found.mapInArrow(_Tally(every, firsts), _SPARK).toArrow().to_pylist()
+        rows = found.mapInArrow(_CountPerPeriod(every, firsts), _SPARK).toArrow().to_pylist()
     counts: Counter[tuple[str, datetime]] = Counter()
     for row in rows:
         if row["first"] is None:
@@ -144,7 +144,7 @@ def _order(row: dict[str, Any]) -> tuple[str, str, str]:
 
 
 @dataclass(frozen=True)
-class _Tally:
+class _CountPerPeriod:
     """Counts notifications by subscription and time, and keeps the first few, in a worker."""
 
     every: timedelta

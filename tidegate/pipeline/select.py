@@ -17,15 +17,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark import TaskContext
 
-from tidegate.index import Matches, outcome
+from tidegate.index import Matches, notification_tables
 from tidegate.index.shapes import look_up_with, looked_up_with
+from tidegate.index.versioned import View
 from tidegate.pipeline.feed import Arrived, Feed
-from tidegate.shapes.group import How
+from tidegate.shapes.sphere_group import ShapeLookup
+from tidegate.store.index_layers import IndexLayers
 from tidegate.store.registry import Registry
-from tidegate.store.shelf import Shelf
-from tidegate.store.view import View
 
-__all__ = ["VERSION", "Found", "Select", "Subscriptions", "part", "told"]
+__all__ = ["VERSION", "Select", "SelectedBatch", "Subscriptions", "part", "told"]
 
 #: The local property by which the flow tells tasks the version of their batch.
 VERSION = "tidegate.version"
@@ -47,11 +47,11 @@ def part() -> int:
 class Subscriptions:
     """What is matched, as plain data that travels to the workers: snapshots, and maybe the registry they are of."""
 
-    shelf: str
+    index_storage: str
     registry: Registry | None = None
     version: int | None = None
     """The version of all publications, where it is settled beforehand."""
-    how: How = field(default_factory=looked_up_with)
+    how: ShapeLookup = field(default_factory=looked_up_with)
     """What shapes are looked up with where this was made, which is the driver."""
 
     def of_task(self) -> int:
@@ -67,20 +67,20 @@ class Subscriptions:
 
     def view(self, oldest: int, version: int) -> View:
         """What stands for these versions; whoever needs a version that is not there yet has it made."""
-        shelf = _shelf(self.shelf)
+        layers = _layers(self.index_storage)
         look_up_with(self.how)
-        if self.registry is not None and not shelf.covers(oldest, version):
+        if self.registry is not None and not layers.covers(oldest, version):
             self.registry.prepare(oldest, version)
-        return shelf.view(oldest, version)
+        return layers.view(oldest, version)
 
 
 @lru_cache(maxsize=8)
-def _shelf(location: str) -> Shelf:
+def _layers(location: str) -> IndexLayers:
     """One per location and process, so that layers are mapped once for all the batches that a worker sees."""
-    return Shelf(location)
+    return IndexLayers(location)
 
 
-class Found:
+class SelectedBatch:
     """Some publications and who is told of them, as tables that are made when they are asked for.
 
     ``seconds`` is what the index took to find them.
@@ -100,12 +100,12 @@ class Found:
     @cached_property
     def grouped(self) -> pa.Table:
         """A row per publication that matched something."""
-        return outcome.grouped(self.batch, self._matches, self.view.catalogue)
+        return notification_tables.grouped(self.batch, self._matches, self.view.catalogue)
 
     @cached_property
     def flat(self) -> pa.Table:
         """A row per notification."""
-        return outcome.flat(self.batch, self._matches, self.view.catalogue)
+        return notification_tables.flat(self.batch, self._matches, self.view.catalogue)
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class Select:
     feed: Feed
     subscriptions: Subscriptions
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Found]:
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SelectedBatch]:
         for arrived in self.feed(batches, self.subscriptions):
             began = perf_counter()
             matches = arrived.view.match(arrived.batch, arrived.versions)
-            yield Found(arrived, matches, perf_counter() - began)
+            yield SelectedBatch(arrived, matches, perf_counter() - began)

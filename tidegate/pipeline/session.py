@@ -32,9 +32,9 @@ except ImportError as error:
         "the Python package pyspark and what it needs", str(error), "the import of tidegate.pipeline"
     ) from None
 
-from tidegate.pipeline.aot import COMPILER, discard, existing
-from tidegate.pipeline.gateway import Gateway, environment
-from tidegate.pipeline.java import java
+from tidegate.pipeline.aot_cache import COMPILER, discard, existing
+from tidegate.pipeline.java_home import java
+from tidegate.pipeline.java_process import JavaProcess, environment
 
 __all__ = ["SETTINGS", "Setting", "is_running", "session"]
 
@@ -66,7 +66,7 @@ SETTINGS = (
     Setting("spark.python.unix.domain.socket.dir", "{directory}", "private, and short enough for a socket's path"),
     Setting(
         "spark.python.daemon.module",
-        "tidegate.pipeline.daemon",
+        "tidegate.pipeline.worker_daemon",
         "workers start with everything imported, in shared memory",
     ),
     Setting("spark.sql.artifact.isolation.enabled", "false", "nobody adds classes to a running query"),
@@ -77,7 +77,7 @@ SETTINGS = (
 
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgt]", re.IGNORECASE)
 _lock = threading.Lock()
-_gateway: Gateway | None = None  # the Java process of our session
+_gateway: JavaProcess | None = None  # the Java process of our session
 _interrupt: Any = signal.default_int_handler  # what Ctrl-C did before
 
 
@@ -163,21 +163,21 @@ def _start(wanted: Mapping[str, str], record: Path | None = None) -> SparkSessio
         raise
 
 
-def _java_process(chosen: Mapping[str, str], python: str, local: bool, record: Path | None) -> Gateway:
+def _java_process(chosen: Mapping[str, str], python: str, local: bool, record: Path | None) -> JavaProcess:
     which = java()
     options = [*COMPILER] if local else []
     if "spark.driver.memory" in chosen:
         options.append(f"-Xmx{chosen['spark.driver.memory']}")
     options += shlex.split(chosen.get("spark.driver.extraJavaOptions", ""))
     if record is not None:
-        return Gateway(which, [f"-XX:AOTCacheOutput={record}", *options], chosen, python, patience=None)
+        return JavaProcess(which, [f"-XX:AOTCacheOutput={record}", *options], chosen, python, patience=None)
     cache = existing(which) if local else None
     if cache is not None:
         try:
-            return Gateway(which, [f"-XX:AOTCache={cache}", *options], chosen, python)
+            return JavaProcess(which, [f"-XX:AOTCache={cache}", *options], chosen, python)
         except SettingError:  # Java checks a cache before it uses it, but not every byte
             discard(cache)
-    return Gateway(which, options, chosen, python, local=local)
+    return JavaProcess(which, options, chosen, python, local=local)
 
 
 def _deepest(error: Exception) -> str:

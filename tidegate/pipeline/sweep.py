@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 
 from tidegate.errors import PipelineError, TidegateError
 from tidegate.pipeline.cells import Cell, Folder
-from tidegate.pipeline.failure import failure
 from tidegate.pipeline.rehearsal import watched
+from tidegate.pipeline.spark_failure import failure
 
 __all__ = ["sweep"]
 

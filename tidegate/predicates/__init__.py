@@ -1,6 +1,6 @@
 """Conditions on one publication, one file per family. Importing the package registers them all."""
 
-from tidegate.predicates import bag, comparison, halves, place, shape, temporal, text
+from tidegate.predicates import bag, comparison, place, shape, temporal, text, text_hash
 from tidegate.predicates.family import FUNCTIONS, MEASURES, Function, Measure
 from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.predicate import Predicate, Within
@@ -16,9 +16,9 @@ __all__ = [
     "bag",
     "comparison",
     "compile_filter",
-    "halves",
     "place",
     "shape",
     "temporal",
     "text",
+    "text_hash",
 ]

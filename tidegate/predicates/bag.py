@@ -26,7 +26,7 @@ from tidegate.language.render import to_text
 from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node, Numbers, listed
 from tidegate.model import RESERVED, micros
 from tidegate.ontologies.ontology import RELATIONS
-from tidegate.predicates.column import Column, Many, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.column import Column, ColumnReading, PointLists, Points, Row, Table, column, reading
 from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.ontology import Relation, relation_of, values
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate
@@ -81,7 +81,7 @@ def _constant_member(node: Node) -> Member:
 
 
 @reading
-class Size(Reading):
+class Size(ColumnReading):
     """How many members a bag has."""
 
     name = "size"
@@ -97,7 +97,7 @@ class Size(Reading):
         return np.asarray(pc.list_value_length(array).cast(pa.float64()).fill_null(np.nan))
 
 
-class _Members(Reading):
+class _Members(ColumnReading):
     is_many = True
     kind: str
 
@@ -116,14 +116,14 @@ class _Members(Reading):
         np.cumsum(lengths, out=offsets[1:])
         members = array.flatten()
         if self.is_text:
-            return Many(offsets, members)
+            return PointLists(offsets, members)
         points = np.asarray(members.cast(pa.float64(), safe=False))
         finite = np.isfinite(points)
         if finite.all():
-            return Many(offsets, points)
+            return PointLists(offsets, points)
         before = np.zeros(len(points) + 1, np.int64)
         np.cumsum(finite, out=before[1:])
-        return Many(before[offsets], points[finite])
+        return PointLists(before[offsets], points[finite])
 
     @staticmethod
     def _reads(kind: pa.DataType) -> bool:
@@ -143,7 +143,7 @@ class NumbersOf(_Members):
 
 
 @reading
-class Texts(_Members):
+class TextMembers(_Members):
     """The strings among the members of a bag."""
 
     name = "texts"

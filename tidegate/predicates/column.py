@@ -21,7 +21,18 @@ from tidegate.predicates.ranges import ALL_NUMBERS, ALL_TEXT, Point, Ranges
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["READINGS", "Column", "Many", "Operand", "Points", "Reading", "Row", "Table", "column", "reading"]
+__all__ = [
+    "READINGS",
+    "Column",
+    "ColumnReading",
+    "Operand",
+    "PointLists",
+    "Points",
+    "Row",
+    "Table",
+    "column",
+    "reading",
+]
 
 
 class Row(Protocol):
@@ -36,7 +47,7 @@ Operand = str | Node
 
 
 @dataclass(frozen=True, slots=True)
-class Many:
+class PointLists:
     """Several points per publication: those of row i are ``points[offsets[i]:offsets[i + 1]]``; none is missing."""
 
     offsets: NDArray[np.int64]
@@ -60,7 +71,7 @@ class Table:
         return self.arrays.get(name)
 
 
-class Reading:
+class ColumnReading:
     """How one kind of question sees a value. Subclasses give ``point`` for one publication, ``points`` for a table.
 
     The two must agree; that is one of the laws in ``tidegate.testing``.
@@ -89,10 +100,10 @@ class Reading:
 
 
 #: Every reading by name.
-READINGS: dict[str, Reading] = {}
+READINGS: dict[str, ColumnReading] = {}
 
 
-def reading(cls: type[Reading]) -> type[Reading]:
+def reading(cls: type[ColumnReading]) -> type[ColumnReading]:
     """Register a reading; decorates its class."""
     READINGS[cls.name] = cls()
     return cls
@@ -105,7 +116,7 @@ class Column(NamedTuple):
     operand: Operand
 
     @property
-    def how(self) -> Reading:
+    def how(self) -> ColumnReading:
         return READINGS[self.reading]
 
     @property

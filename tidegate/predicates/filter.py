@@ -13,7 +13,7 @@ from typing import Any
 
 from tidegate.errors import LimitError, ParseError, TypeMismatch, UnknownFunction
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
-from tidegate.language.spot import located, place
+from tidegate.language.text_position import located, position_of
 from tidegate.language.tree import Array, Attribute, Call, Interval, Literal, Node, Numbers, walk
 from tidegate.predicates.column import Row
 from tidegate.predicates.family import FUNCTIONS, MEASURES, Mismatch, near_misses
@@ -65,7 +65,7 @@ def compile_filter(node: Node, source: Any = None, limits: Limits = DEFAULT_LIMI
         if isinstance(call, Call) and not (call.op in FUNCTIONS or call.op in MEASURES or call.op in STRUCTURE):
             error = _unknown(call)
             break
-    raise located(error.kind, error.expected, error.got, place(error.node, root or node), source)
+    raise located(error.kind, error.expected, error.got, position_of(error.node, root or node), source)
 
 
 def _alternatives(node: Node, negated: bool, limits: Limits) -> Alternatives:

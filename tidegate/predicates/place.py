@@ -25,18 +25,18 @@ from tidegate.language.cql2json import to_json
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Box, Call, Geometry, Literal, Node
 from tidegate.model import RESERVED
-from tidegate.predicates.column import READINGS, Column, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.column import READINGS, Column, ColumnReading, Points, Row, Table, column, reading
 from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
 from tidegate.predicates.ranges import ALL_NUMBERS, Point, Ranges, complement, intersect, union
 
-__all__ = ["EARTH_RADIUS", "Near", "Region", "haversine"]
+__all__ = ["EARTH_RADIUS", "Region", "WithinDistance", "haversine"]
 
 #: Mean radius of the Earth in metres (IUGG R₁).
 EARTH_RADIUS = 6_371_008.8
 
 
-class _Coordinate(Reading):
+class _Coordinate(ColumnReading):
     index: int
 
     def point(self, operand: str, publication: Row) -> Point | None:
@@ -67,7 +67,7 @@ class Latitude(_Coordinate):
     index = 1
 
 
-class _Unit(Reading):
+class _Unit(ColumnReading):
     """A coordinate of the point on a sphere of radius 1: where distances are bounded by differences."""
 
     def point(self, operand: str, publication: Row) -> Point | None:
@@ -157,13 +157,13 @@ class Region(Predicate):
     def covers(self, other: Predicate) -> bool:
         if self == other:
             return True
-        if not isinstance(other, Region | Near) or other.attribute != self.attribute:
+        if not isinstance(other, Region | WithinDistance) or other.attribute != self.attribute:
             return False
         if self.negated and other.negated:
             return replace(other, negated=False).covers(replace(self, negated=False))
         if other.negated:
             return False
-        if isinstance(other, Near):  # the circle's bounding box must lie inside
+        if isinstance(other, WithinDistance):  # the circle's bounding box must lie inside
             return self.covers_ranges(dict(other.hull))
         mine, theirs = _prepared(self.geometry), _prepared(other.geometry)
         if self.negated:
@@ -211,7 +211,7 @@ def _relate(region: Region, points: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True, slots=True)
-class Near(Predicate):
+class WithinDistance(Predicate):
     """A point is at most so many metres from another (or further, if ``negated``)."""
 
     attribute: str
@@ -241,7 +241,7 @@ class Near(Predicate):
         return bool(haversine(value[0], value[1], self.lon, self.lat) <= self.metres) is not self.negated
 
     def covers(self, other: Predicate) -> bool:
-        if not isinstance(other, Near | Region) or other.attribute != self.attribute:
+        if not isinstance(other, WithinDistance | Region) or other.attribute != self.attribute:
             return self == other
         if self.negated and other.negated:
             return replace(other, negated=False).covers(replace(self, negated=False))
@@ -419,7 +419,7 @@ def near(call: Call, negated: bool) -> Alternatives:
     lon, lat = (float(c) for c in centre.coordinates[:2])  # type: ignore[arg-type]
     if not (-180 <= lon <= 180 and -90 <= lat <= 90):
         raise Mismatch("a POINT with lon in [-180, 180] and lat in [-90, 90]", shown((lon, lat)), centre)
-    return [(Near(_attribute(left), lon, lat, float(metres.value), negated),)]
+    return [(WithinDistance(_attribute(left), lon, lat, float(metres.value), negated),)]
 
 
 def _attribute(node: Node) -> str:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from tidegate.language.tree import Attribute, Call, Literal, Node
 from tidegate.model import micros
-from tidegate.predicates.column import Operand, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.column import ColumnReading, Operand, Points, Row, Table, column, reading
 from tidegate.predicates.folding import folded, folded_array, folding_of
 from tidegate.predicates.ranges import Point
 
@@ -40,7 +40,7 @@ def operand_of(node: Node) -> Operand:
 
 
 @reading
-class Number(Reading):
+class NumberReading(ColumnReading):
     """Integers and floats, as doubles; integers beyond 2^53 are rounded to the nearest double."""
 
     name = "number"
@@ -72,7 +72,7 @@ class Number(Reading):
 
 
 @reading
-class Time(Reading):
+class Time(ColumnReading):
     """Instants, as microseconds since 1970: exact between the years 1685 and 2255, to 32 µs elsewhere."""
 
     name = "time"
@@ -89,7 +89,7 @@ class Time(Reading):
 
 
 @reading
-class Truth(Reading):
+class Truth(ColumnReading):
     """Truth values, as 0 and 1."""
 
     name = "truth"
@@ -106,7 +106,7 @@ class Truth(Reading):
 
 
 @reading
-class Text(Reading):
+class TextReading(ColumnReading):
     """Strings, in the order of their code points; the operand may be CASEI or ACCENTI of an attribute."""
 
     name = "text"
@@ -129,7 +129,7 @@ class Text(Reading):
 
 
 @reading
-class Presence(Reading):
+class Presence(ColumnReading):
     """1 where the attribute has a value of whatever type, else 0; the one reading that is never missing."""
 
     name = "presence"
@@ -145,7 +145,7 @@ class Presence(Reading):
 
 
 @reading
-class Order(Reading):
+class Order(ColumnReading):
     """How two expressions compare: −1, 0 or 1; missing where either is or where their types differ."""
 
     name = "order"

@@ -23,20 +23,20 @@ from numpy.typing import NDArray
 from tidegate.language.render import to_text
 from tidegate.language.tree import Array, Attribute, Call, Literal, Node, Numbers, listed
 from tidegate.model import RESERVED
-from tidegate.predicates.column import Column, Many, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.column import Column, ColumnReading, PointLists, Points, Row, Table, column, reading
 from tidegate.predicates.family import Mismatch, measure
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate
 from tidegate.predicates.ranges import Point, Ranges
-from tidegate.shapes import named
-from tidegate.shapes.normal import LONGEST, SHORTEST, distance, normal, rendered
+from tidegate.shapes import named_shapes
+from tidegate.shapes.normal_form import LONGEST, SHORTEST, distance, normal, rendered
 
-__all__ = ["Asked", "Shape", "asked", "drawn", "series_of", "written_out"]
+__all__ = ["ShapeArguments", "ShapePredicate", "asked", "drawn", "series_of", "written_out"]
 
 Series = NDArray[np.float64]
 
 
 @reading
-class SeriesOf(Reading):
+class SeriesOf(ColumnReading):
     """The numbers of a list that holds nothing else, gaps included; a list of other things has none."""
 
     name = "series"
@@ -57,7 +57,7 @@ class SeriesOf(Reading):
         offsets = np.zeros(len(array) + 1, np.int64)
         np.cumsum(np.asarray(pc.list_value_length(array).fill_null(0)), out=offsets[1:])
         numbers = np.asarray(array.flatten().cast(pa.float64(), safe=False))
-        return Many(offsets, numbers if numbers.flags.writeable else np.array(numbers))
+        return PointLists(offsets, numbers if numbers.flags.writeable else np.array(numbers))
 
 
 def _is_number(x: Any) -> bool:
@@ -84,7 +84,7 @@ def drawn(points: Series, n: int) -> Series | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape(Predicate):
+class ShapePredicate(Predicate):
     """A series is at most so far from another, or nearer if ``strict``, in shape (or is not, if ``negated``)."""
 
     attribute: str
@@ -120,7 +120,7 @@ class Shape(Predicate):
     def covers(self, other: Predicate) -> bool:
         if self == other:
             return True
-        if not isinstance(other, Shape) or (self.attribute, self.length) != (other.attribute, other.length):
+        if not isinstance(other, ShapePredicate) or (self.attribute, self.length) != (other.attribute, other.length):
             return False
         if self.negated and other.negated:
             return replace(other, negated=False).covers(replace(self, negated=False))
@@ -149,7 +149,7 @@ class Shape(Predicate):
 _MODES = ("stretched", "stream")
 
 
-class Asked(NamedTuple):
+class ShapeArguments(NamedTuple):
     """What a call of ``shape`` asks about."""
 
     attribute: str
@@ -159,7 +159,7 @@ class Asked(NamedTuple):
     is_stream: bool
 
 
-def asked(call: Call) -> Asked:
+def asked(call: Call) -> ShapeArguments:
     """The arguments of a call of ``shape``, checked."""
     attribute, series, *rest = call.args
     if not isinstance(attribute, Attribute) or attribute.name in RESERVED:
@@ -185,7 +185,7 @@ def asked(call: Call) -> Asked:
         raise Mismatch(f"a series of {SHORTEST} to {LONGEST} numbers", f"{len(values)}", series)
     if len(values) < 2 or (values == values[0]).all():
         raise Mismatch("a series that is not constant, which has no shape", _described(values), series)
-    return Asked(attribute.name, values, stretched, is_stream)
+    return ShapeArguments(attribute.name, values, stretched, is_stream)
 
 
 def _described(values: Series) -> str:
@@ -204,9 +204,9 @@ def _numbers(node: Node) -> Series:
 
 
 def _named(name: str, node: Node) -> Series:
-    found = named.find(name)
+    found = named_shapes.find(name)
     if found is None:
-        near = named.near(name)
+        near = named_shapes.near(name)
         wanted = f"the name of a shape ({' or '.join(near)}?)" if near else "the name of a shape (see tidegate shapes)"
         raise Mismatch(wanted, to_text(node), node)
     return np.array(found.points, np.float64)
@@ -229,7 +229,7 @@ def written_out(node: Node) -> Node:
             node if all(new is old for new, old in zip(args, node.args, strict=True)) else Call(node.op, args, node.at)
         )
     attribute, series, *rest = node.args
-    own = {shape.name: shape.points for shape in named.own()}
+    own = {shape.name: shape.points for shape in named_shapes.own()}
     points = own.get(series.value) if isinstance(series, Literal) and isinstance(series.value, str) else None
     if points is None:
         return node
@@ -257,4 +257,4 @@ def shape(call: Call, op: str, bound: float, node: Node) -> Alternatives:
         values, length = found, len(found)
     key = sha256((values + 0.0).data).hexdigest()[:32]  # zeros have no sign in the language
     strict, negated = _RELATIONS[op]
-    return [(Shape(about.attribute, key, length, bound, strict, negated, values),)]
+    return [(ShapePredicate(about.attribute, key, length, bound, strict, negated, values),)]

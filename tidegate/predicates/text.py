@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal
-from tidegate.predicates.column import Column, Many, Operand, Points, Reading, Row, Table, column, reading
+from tidegate.predicates.column import Column, ColumnReading, Operand, PointLists, Points, Row, Table, column, reading
 from tidegate.predicates.comparison import kind_of, scalar_ranges, text_column
 from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.folding import folded, folding_of
@@ -41,7 +41,7 @@ def _texts(operand: Operand, table: Table) -> pa.Array | None:
 
 
 @reading
-class Reversed(Reading):
+class Reversed(ColumnReading):
     """Text read backwards, so that a suffix is a prefix."""
 
     name = "reversed"
@@ -62,7 +62,7 @@ class Reversed(Reading):
 
 
 @reading
-class Trigrams(Reading):
+class Trigrams(ColumnReading):
     """Every three characters in a row of a text."""
 
     name = "trigrams"
@@ -80,7 +80,7 @@ class Trigrams(Reading):
         rows = [[] if t is None else _trigrams(t) for t in texts.to_pylist()]
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum([len(row) for row in rows], out=offsets[1:])
-        return Many(offsets, pa.array([piece for row in rows for piece in row], pa.large_string()))
+        return PointLists(offsets, pa.array([piece for row in rows for piece in row], pa.large_string()))
 
     def names(self, operand: Operand) -> tuple[str, ...]:
         return (folding_of(operand)[0],)

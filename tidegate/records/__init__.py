@@ -4,7 +4,7 @@ Both ways take and refuse the same. What cannot be a publication is an error for
 neither files nor Spark nor subscriptions, only the names that are wanted.
 """
 
-from tidegate.records.expansion import expand, expand_attributes
+from tidegate.records.attribute_expansion import expand, expand_attributes
 from tidegate.records.record import publication, timestamp
 from tidegate.records.tables import table
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.model import RESERVED
-from tidegate.records.jsoncolumn import ALIKE, attribute, field
+from tidegate.records.json_column import ALIKE, attribute, field
 from tidegate.records.tables import SPARSEST, Part, Rows, beside
 
 __all__ = ["Mask", "fields", "flatten", "tables"]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import PublicationError, shown
 from tidegate.model import Publication
-from tidegate.records.jsoncolumn import INSTANT, POINT
+from tidegate.records.json_column import INSTANT, POINT
 
 __all__ = ["SPARSEST", "Kinds", "Part", "Rows", "apart", "beside", "kinds_of", "merged", "table"]
 

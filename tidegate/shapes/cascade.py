@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.cascade import BLOCK, FIRST, TILE, find_near
-from tidegate.shapes.cores import in_chunks, shared
 from tidegate.shapes.structures import Candidates
+from tidegate.shapes.threads import in_chunks, shared
 
-__all__ = ["ARRAYS", "Cascade", "Found", "bounds"]
+__all__ = ["ARRAYS", "Cascade", "NearRows", "bounds"]
 
 Doubles = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -39,7 +39,7 @@ _ROOM = 1 << 20
 ARRAYS = ("blocks", "low", "high", "widest", "second", "third", "last", "rest", "reject", "accept", "number")
 
 
-class Found(NamedTuple):
+class NearRows(NamedTuple):
     """The rows near point p are ``rows[start[p]:start[p + 1]]``, in no particular order."""
 
     start: NDArray[np.int64]
@@ -95,10 +95,10 @@ class Cascade:
         }  # fmt: skip
         return Cascade(exact, radii, arrays)
 
-    def match(self, normals: Doubles, coordinates: Callable[[Doubles], Doubles]) -> Found:
+    def match(self, normals: Doubles, coordinates: Callable[[Doubles], Doubles]) -> NearRows:
         """The rows within their radius of each point, exactly; in no particular order."""
         start, rows, _ = self._shared(normals, coordinates, [self.arrays[name] for name in ARRAYS])
-        return Found(start, rows)
+        return NearRows(start, rows)
 
     def candidates(self, normals: Doubles, coordinates: Callable[[Doubles], Doubles]) -> Candidates:
         """What boxes and the first rung leave, each in ascending order: what other structures do as a whole."""

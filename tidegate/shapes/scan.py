@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.spheres import SPHERES, in_spheres
-from tidegate.shapes.cores import shared
 from tidegate.shapes.structures import Candidates, Structure, structure
+from tidegate.shapes.threads import shared
 
 __all__ = ["Groups", "Scan", "aligned", "ends_of", "grouped", "limits_of"]
 

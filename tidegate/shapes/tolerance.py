@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SettingError
 from tidegate.kernels.shape import normal_forms
-from tidegate.shapes.normal import LONGEST, SHORTEST
+from tidegate.shapes.normal_form import LONGEST, SHORTEST
 
-__all__ = ["Distances", "History", "Outlook", "Outlooks", "rounded", "sliding", "whole"]
+__all__ = ["Distances", "SeriesHistory", "ToleranceOutcome", "ToleranceOutcomes", "rounded", "sliding", "whole"]
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -36,7 +36,7 @@ _FLAT = 1e-7
 
 
 @dataclass(frozen=True)
-class History:
+class SeriesHistory:
     """Numbers in the order of source and time: those from ``starts[i]`` to ``starts[i + 1]`` belong together.
 
     They are the readings of source i, or else the i-th series.
@@ -50,7 +50,7 @@ class History:
     """From the first time to the last."""
 
     @classmethod
-    def readings(cls, sources: Rows, times: Rows, values: Numbers) -> History:
+    def readings(cls, sources: Rows, times: Rows, values: Numbers) -> SeriesHistory:
         """Single readings: source (a number), time (microseconds) and value. What is not finite is no reading."""
         good = np.isfinite(values)
         sources, times, values = sources[good], times[good], values[good]
@@ -61,7 +61,7 @@ class History:
         )
 
     @classmethod
-    def series(cls, sources: Rows, times: Rows, lengths: Rows, values: Numbers) -> History:
+    def series(cls, sources: Rows, times: Rows, lengths: Rows, values: Numbers) -> SeriesHistory:
         """Whole series: source, time and how many of the values are its own."""
         starts = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         return cls(values, starts, sources.astype(np.int64), _days(times))
@@ -95,7 +95,7 @@ class Distances:
 # --- distances ------------------------------------------------------------------------------------------------------
 
 
-def sliding(history: History, pattern: Numbers, show: Show | None = None) -> Distances:
+def sliding(history: SeriesHistory, pattern: Numbers, show: Show | None = None) -> Distances:
     """Of all windows as long as the pattern, a normal form."""
     n = len(pattern)
     many = np.maximum(history.lengths - n + 1, 0)
@@ -111,7 +111,7 @@ def sliding(history: History, pattern: Numbers, show: Show | None = None) -> Dis
     return Distances(values, begins, lengths, history.origins[part], within > 0, history.days, sources)
 
 
-def whole(history: History, at: Callable[[int], Numbers | None], show: Show | None = None) -> Distances:
+def whole(history: SeriesHistory, at: Callable[[int], Numbers | None], show: Show | None = None) -> Distances:
     """Of each series to the pattern at its length, a normal form; None leaves series of that length out."""
     patterns = {int(n): at(int(n)) for n in np.unique(history.lengths) if SHORTEST <= n <= LONGEST}
     compared = np.isin(history.lengths, [n for n, pattern in patterns.items() if pattern is not None])
@@ -149,7 +149,7 @@ def _exact(values: Numbers, begins: Rows, pattern: Numbers, show: Show | None) -
     return found
 
 
-def _closest_exact(history: History, begins: Rows, pattern: Numbers, show: Show | None) -> Numbers:
+def _closest_exact(history: SeriesHistory, begins: Rows, pattern: Numbers, show: Show | None) -> Numbers:
     """Roughly for all windows, then exactly for those that are close or whose rough distance may be far off."""
     n, found = len(pattern), np.empty(len(begins))
     done = 0
@@ -201,7 +201,7 @@ def _rough(values: Numbers, pattern: Numbers, out: Numbers) -> None:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class ToleranceOutcome:
     """What one tolerance would have brought."""
 
     tolerance: float
@@ -217,7 +217,7 @@ class Outlook:
 
 
 @dataclass(frozen=True)
-class Outlooks:
+class ToleranceOutcomes:
     """Every tolerance's outlook, from distances that were computed once, and as exact as they are."""
 
     distances: Distances
@@ -256,16 +256,16 @@ class Outlooks:
         within, joined = (np.searchsorted(found, tolerances, "right") for found in (self._within, self._joined))
         return within - joined
 
-    def at(self, tolerance: float) -> Outlook:
+    def at(self, tolerance: float) -> ToleranceOutcome:
         """What this tolerance would have brought."""
         windows = int(np.searchsorted(self._within, tolerance, "right"))
         sources = int(np.searchsorted(self._reached, tolerance, "right"))
         count = int(self.notifications(np.array([tolerance]))[0])
         rate = count / self.distances.days
         share = windows / len(self.distances.values)
-        return Outlook(tolerance, count, rate, rate / self.distances.sources, sources, windows, share)
+        return ToleranceOutcome(tolerance, count, rate, rate / self.distances.sources, sources, windows, share)
 
-    def suggested(self, per_day: float) -> Outlook | None:
+    def suggested(self, per_day: float) -> ToleranceOutcome | None:
         """The smallest tolerance that would have brought about so many a day; None where none would have.
 
         A wider one may bring fewer, as runs grow together.
@@ -285,11 +285,11 @@ class Outlooks:
                 return outlook
         return self.at(found)
 
-    def most(self) -> Outlook:
+    def most(self) -> ToleranceOutcome:
         """The tolerance that would have brought the most notifications."""
         return self.at(float(self._within[np.argmax(self.notifications(self._within))]) if len(self._within) else 0.0)
 
-    def grid(self, own: Iterable[float] = (), size: int = 10) -> list[Outlook]:
+    def grid(self, own: Iterable[float] = (), size: int = 10) -> list[ToleranceOutcome]:
         """From the closest window to half of all, in equal ratios of windows within; and the user's own tolerances."""
         found = set(own)
         if len(self._within):

@@ -1,4 +1,4 @@
-"""What outlives a process: registry and its shelf of snapshots, log, notification store, history.
+"""What outlives a process: registry and its index layers, log, notification store, history.
 
 Knows nothing of Spark. Those that need a database are imported when they are first asked for: the workers of a
 pipeline only map files, and should not wait for SQLAlchemy.

@@ -24,8 +24,8 @@ from sqlalchemy.sql.dml import Insert
 from sqlalchemy.types import TypeEngine
 
 from tidegate.errors import SettingError, StoreError
-from tidegate.store.address import DRIVERS, file
-from tidegate.store.forking import refuse_inherited, watch
+from tidegate.store.database_url import DRIVERS, file
+from tidegate.store.fork_safety import refuse_inherited, watch
 
 __all__ = ["CHUNK", "NUMBER", "OPTIONS", "Database", "insert_new", "is_lost", "key", "run", "words"]
 

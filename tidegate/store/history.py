@@ -18,17 +18,17 @@ from typing import Any, Self, TypeVar
 
 from sqlalchemy import Connection
 
+from tidegate.engine.event_history import BegunEvent, EndedEvent, RefusedEvent
 from tidegate.errors import SettingError, StoreError, shown
-from tidegate.remembering import Ended, First, Refused
-from tidegate.store import annals
-from tidegate.store.address import address
-from tidegate.store.annals import Event, Heard, State
+from tidegate.store import history_tables
 from tidegate.store.database import Database, is_lost
-from tidegate.store.forking import watch
-from tidegate.store.lease import Lease, Taken
-from tidegate.store.readers import check_number
+from tidegate.store.database_url import address
+from tidegate.store.fork_safety import watch
+from tidegate.store.history_tables import Event, HistoryState, ReplayedPublication
+from tidegate.store.version_readers import check_number
+from tidegate.store.writer_lease import LeaseTaken, WriterLease
 
-__all__ = ["Ended", "Event", "First", "Heard", "History", "Refused"]
+__all__ = ["BegunEvent", "EndedEvent", "Event", "History", "RefusedEvent", "ReplayedPublication"]
 
 T = TypeVar("T")
 
@@ -64,11 +64,11 @@ class History:
         self._database.open()
 
     def _connect(self, url: str | os.PathLike[str]) -> None:
-        self._database = Database(address(url, oracle=True), annals.PART.prepare)
-        self._lease = Lease(self._database, "history")
+        self._database = Database(address(url, oracle=True), history_tables.PART.prepare)
+        self._lease = WriterLease(self._database, "history")
         self._writing = threading.RLock()
         #: None as long as we have not claimed it.
-        self._state: State | None = None
+        self._state: HistoryState | None = None
         self._user: object = None
         self._sure_until = 0.0
         #: Marks of our own changes of which we do not know whether they were committed.
@@ -124,7 +124,9 @@ class History:
             elif time.monotonic() > self._sure_until:
                 self._steady_call(self._reclaim)
 
-    def remember(self, first: Sequence[First], ended: Sequence[Ended], refused: Sequence[Refused]) -> None:
+    def remember(
+        self, first: Sequence[BegunEvent], ended: Sequence[EndedEvent], refused: Sequence[RefusedEvent]
+    ) -> None:
         """Write down what was heard: all of it or nothing, and for good once this returns.
 
         Numbers rise from call to call. What has a number that is not above ``last`` was written by an earlier call
@@ -136,26 +138,28 @@ class History:
         numbers += [e.seq for e in ended]
         lowest, highest = (min(numbers), max(numbers)) if numbers else (0, 0)
 
-        def change(state: State) -> State:
+        def change(state: HistoryState) -> HistoryState:
             more = 0 if 0 < highest <= state.last else len(refused)
-            return State(state.identity, state.mark, max(state.last, highest), state.refused + more, state.elders)
+            return HistoryState(
+                state.identity, state.mark, max(state.last, highest), state.refused + more, state.elders
+            )
 
-        def work(connection: Connection, before: State, after: State) -> None:
+        def work(connection: Connection, before: HistoryState, after: HistoryState) -> None:
             new, ends = first, ended
             if before.last and lowest <= before.last:
                 self._check_repeated(connection, {f.seq: f.id for f in first if f.seq <= before.last})
                 new = [f for f in first if f.seq > before.last]
                 ends = [e for e in ended if e.seq > before.last]
-            annals.write_events(connection, new)
+            history_tables.write_events(connection, new)
             if ends:
-                annals.write_ends(connection, ends)
+                history_tables.write_ends(connection, ends)
             if after.refused > before.refused:
-                annals.write_refused(connection, refused, after.refused)
+                history_tables.write_refused(connection, refused, after.refused)
 
         self._write(change, work)
 
     def _check_repeated(self, connection: Connection, given: dict[int, str]) -> None:
-        for seq, id in annals.ids(connection, min(given), max(given)).items() if given else ():
+        for seq, id in history_tables.ids(connection, min(given), max(given)).items() if given else ():
             if id != given.get(seq, id):
                 raise StoreError(f"event {shown(id)} as number {seq}, as before", shown(given[seq]), self.url)
 
@@ -166,7 +170,9 @@ class History:
         """
         check_number(upto, "a number of a publication")
 
-        return self._write(lambda state: state, lambda connection, before, after: annals.forget(connection, upto))
+        return self._write(
+            lambda state: state, lambda connection, before, after: history_tables.forget(connection, upto)
+        )
 
     # --- what the engine reads --------------------------------------------------------------------------------------
 
@@ -176,7 +182,7 @@ class History:
         state = None if self._doubtful else self._state
         return self._steady(self._read_state).last if state is None else state.last
 
-    def replay(self, size: int = 50_000) -> Iterator[list[Heard]]:
+    def replay(self, size: int = 50_000) -> Iterator[list[ReplayedPublication]]:
         """All publications that are remembered, in order of their numbers, in lists of at most ``size``."""
         check_number(size, "a size")
         if not size:
@@ -184,11 +190,11 @@ class History:
         self.claim()
         return self._replayed(size)
 
-    def _replayed(self, size: int) -> Iterator[list[Heard]]:
-        waiting: list[list[Heard]] = [[], []]
+    def _replayed(self, size: int) -> Iterator[list[ReplayedPublication]]:
+        waiting: list[list[ReplayedPublication]] = [[], []]
         reached, is_over = [0, 0], [False, False]
         while True:
-            for i, heard in enumerate((annals.firsts, annals.ends)):
+            for i, heard in enumerate((history_tables.firsts, history_tables.ends)):
                 if not waiting[i] and not is_over[i]:
                     waiting[i] = self._steady(partial(heard, after=reached[i], limit=size))
                     is_over[i] = len(waiting[i]) < size
@@ -214,7 +220,7 @@ class History:
         if rows:
             self._write(
                 lambda state: state._replace(elders=state.elders + len(rows)),
-                lambda connection, before, after: annals.write_elders(connection, rows, before.elders),
+                lambda connection, before, after: history_tables.write_elders(connection, rows, before.elders),
             )
 
     def has_elder(self, key: bytes, start: tuple[int, int], end: tuple[int, int], after: int = 0) -> bool:
@@ -222,24 +228,24 @@ class History:
 
         Their bounds are included.
         """
-        return self._steady(lambda connection: annals.has_elder(connection, key, start, end, after))
+        return self._steady(lambda connection: history_tables.has_elder(connection, key, start, end, after))
 
     def clear_elders(self) -> None:
         """Forget all that has left memory."""
-        self._write(lambda state: state, lambda connection, before, after: connection.execute(annals.NO_ELDERS))
+        self._write(lambda state: state, lambda connection, before, after: connection.execute(history_tables.NO_ELDERS))
 
     # --- for people -------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """How many events are remembered."""
-        return int(self._steady(lambda connection: connection.execute(annals.HOW_MANY).scalar_one()))
+        return int(self._steady(lambda connection: connection.execute(history_tables.HOW_MANY).scalar_one()))
 
     def event(self, id: str) -> Event | None:
         """The event of that id, the newest if there are several; None if it is not remembered."""
         if not isinstance(id, str):
             raise SettingError("the id of an event", shown(id))
         try:
-            return self._steady(lambda connection: annals.event(connection, id))
+            return self._steady(lambda connection: history_tables.event(connection, id))
         except UnicodeEncodeError:
             return None
 
@@ -248,21 +254,25 @@ class History:
         check_number(limit, "a limit")
         if before is not None:
             check_number(before, "a number of a publication")
-        return self._steady(lambda connection: annals.events(connection, limit, before, running))
+        return self._steady(lambda connection: history_tables.events(connection, limit, before, running))
 
-    def refused(self, limit: int = 100) -> list[Refused]:
+    def refused(self, limit: int = 100) -> list[RefusedEvent]:
         """What was refused last, the newest first; the last 10,000 are kept."""
         check_number(limit, "a limit")
-        return self._steady(lambda connection: annals.refused(connection, limit))
+        return self._steady(lambda connection: history_tables.refused(connection, limit))
 
     def refused_counts(self) -> dict[str, int]:
         """How many publications were refused ever, by reason."""
-        rows = self._steady(lambda connection: connection.execute(annals.HOW_MANY_REFUSED).all())
+        rows = self._steady(lambda connection: connection.execute(history_tables.HOW_MANY_REFUSED).all())
         return {reason: int(count) for reason, count in rows}
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
-    def _write(self, change: Callable[[State], State], work: Callable[[Connection, State, State], T]) -> T:
+    def _write(
+        self,
+        change: Callable[[HistoryState], HistoryState],
+        work: Callable[[Connection, HistoryState, HistoryState], T],
+    ) -> T:
         """Do the work in one transaction, once, even if the answer of the server gets lost on the way.
 
         Each transaction puts a new mark of its own in the place of the one that is known. If it finds its own mark it
@@ -270,15 +280,15 @@ class History:
         """
         with self._writing:
             self.claim()
-            mark = annals.new_mark()
-            found: list[tuple[State, T]] = []
+            mark = history_tables.new_mark()
+            found: list[tuple[HistoryState, T]] = []
 
             def fenced(connection: Connection) -> None:
                 assert self._state is not None
                 before = self._state
                 while True:
                     after = change(before)._replace(mark=mark)
-                    if annals.replaced(connection, before.mark, after):
+                    if history_tables.replaced(connection, before.mark, after):
                         break
                     there = self._read_state(connection)
                     if there.mark == mark and found:
@@ -318,14 +328,16 @@ class History:
                     before_again()
                 return call()
             except StoreError as error:
-                may_pass = is_lost(error) or (is_again and isinstance(error, Taken))  # by what is left of ourselves
+                may_pass = is_lost(error) or (
+                    is_again and isinstance(error, LeaseTaken)
+                )  # by what is left of ourselves
                 if not may_pass or time.monotonic() + pause > deadline:
                     raise
             time.sleep(pause)
             pause, is_again = min(2 * pause, 1.0), True
 
-    def _read_state(self, connection: Connection) -> State:
-        state = annals.state(connection)
+    def _read_state(self, connection: Connection) -> HistoryState:
+        state = history_tables.state(connection)
         if state is None:
             raise StoreError("a history", "one whose table tidegate_history is empty", self.url)
         return state

@@ -20,14 +20,14 @@ import pyarrow as pa
 
 from tidegate.errors import SettingError, StoreError, shown
 from tidegate.model import Publication
-from tidegate.store.frames import Frame, Slice, read
-from tidegate.store.segment import Segment, segments
-from tidegate.store.tail import Tail
-from tidegate.store.turns import Turns
-from tidegate.store.upkeep import drop, locked, opened
+from tidegate.store.group_commit import GroupCommit
+from tidegate.store.log_directory import drop, locked, opened
+from tidegate.store.log_frames import Frame, Slice, read
+from tidegate.store.log_segment import LogSegment, segments
+from tidegate.store.log_tail import Tail
 
 if TYPE_CHECKING:
-    from tidegate.store.intake import Arrival
+    from tidegate.store.log_intake import PendingAppend
 
 __all__ = ["Frame", "Log", "Slice", "read"]
 
@@ -65,12 +65,12 @@ class Log:
         except TypeError:
             raise SettingError("the path of a directory", shown(directory)) from None
         self._version, self._clock, self._segment_bytes = version, clock, segment_bytes
-        self._turns, self._poll = Turns(self._write), threading.RLock()
+        self._turns, self._poll = GroupCommit(self._write), threading.RLock()
         self._tail: Tail | None = None
         self._is_closed = False
         try:
             opened(self.directory, create)
-            self._last = Segment(self.directory, segments(self.directory)[-1])
+            self._last = LogSegment(self.directory, segments(self.directory)[-1])
         except OSError as error:
             if isinstance(error, StoreError):
                 raise
@@ -85,9 +85,11 @@ class Log:
         The rows are in the order given, except that publications as objects are put together with those whose values
         are of the same kinds.
         """
-        from tidegate.store.intake import Arrival  # whoever only reads starts without what checks publications
+        from tidegate.store.log_intake import (
+            PendingAppend,  # whoever only reads starts without what checks publications
+        )
 
-        arrival = Arrival(publications)
+        arrival = PendingAppend(publications)
         if not arrival.rows:
             return self.end
         self._turns.bring(arrival)
@@ -95,9 +97,9 @@ class Log:
             raise arrival.error
         return arrival.position
 
-    def _write(self, taken: list[Arrival]) -> None:
+    def _write(self, taken: list[PendingAppend]) -> None:
         """Write what several threads have brought, and tell each its position or what is wrong."""
-        from tidegate.store.intake import bundles
+        from tidegate.store.log_intake import bundles
 
         try:
             ready = list(bundles(taken))
@@ -126,7 +128,7 @@ class Log:
         """The version and the time, neither before that of the last frame."""
         version, last = self._version(), tail.last
         if not tail.count and (before := [row for row in segments(self.directory) if row < tail.first_row]):
-            with Segment(self.directory, before[-1]) as previous:
+            with LogSegment(self.directory, before[-1]) as previous:
                 last = previous.last
         if version < last.version:  # another registry than the one that the frames before speak of
             wanted = f"a version of {last.version} or more, as in the log"
@@ -199,7 +201,7 @@ class Log:
                         found += self._pieces(segment, low, high, share)
         return found
 
-    def _pieces(self, segment: Segment, low: int, high: int, pieces: int) -> Iterator[Slice]:
+    def _pieces(self, segment: LogSegment, low: int, high: int, pieces: int) -> Iterator[Slice]:
         numbers = [_nearest(segment, low + (high - low) * i // pieces) for i in range(pieces + 1)]
         for number, row in ((numbers[0], low), (numbers[-1], high)):
             if segment.entry(number - 1).end_row != row:
@@ -221,12 +223,12 @@ class Log:
         return firsts
 
     @contextmanager
-    def _segment(self, first: int) -> Iterator[Segment]:
+    def _segment(self, first: int) -> Iterator[LogSegment]:
         if first == self._last.first_row:
             yield self._last
             return
         try:
-            segment = Segment(self.directory, first)
+            segment = LogSegment(self.directory, first)
         except FileNotFoundError:  # dropped since the directory was listed
             got = f"row {first}"
             raise StoreError(f"rows that are kept, from {self.begin} on", got, str(self.directory)) from None
@@ -263,7 +265,7 @@ class Log:
         self.close()
 
 
-def _nearest(segment: Segment, row: int) -> int:
+def _nearest(segment: LogSegment, row: int) -> int:
     """How many batches end before the place nearest to the row where one ends."""
     number = segment.frames_until(row)
     is_nearer = number < segment.count and segment.entry(number).end_row - row < row - segment.entry(number - 1).end_row

@@ -1,5 +1,7 @@
-"""Manifests of a shelf: which layers stand for which versions. Small files that are read often, and by processes that
-should start fast; so nothing is imported here that matching needs.
+"""Manifests of index layers: which layers stand for which versions.
+
+Small files that are read often, and by processes that should start fast; so nothing is imported here that matching
+needs.
 """
 
 from __future__ import annotations
@@ -9,53 +11,49 @@ from dataclasses import dataclass
 
 import orjson
 
-from tidegate.store.place import Place
+from tidegate.store.storage import Storage
 
-__all__ = ["Ended", "Manifest", "Named", "current", "file_name", "serials"]
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Subscriptions of a layer that have ended: their numbers in it, and the versions of their ends."""
-
-    numbers: Sequence[int] = ()
-    versions: Sequence[int] = ()
+__all__ = ["Manifest", "ManifestLayer", "current", "file_name", "serials"]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A layer of a manifest: its directory, how many subscriptions it holds, and which of them have ended."""
+class ManifestLayer:
+    """A layer of a manifest: its directory, how many subscriptions it holds, which of them have ended, and when.
+
+    ``ended`` has numbers of subscriptions in the layer, ``ended_at`` the version at which each of them ended.
+    """
 
     name: str
     count: int
-    ended: Ended
+    ended: Sequence[int] = ()
+    ended_at: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What the shelf held at one moment: its layers stand for every version from ``oldest`` to ``version``."""
+    """What the storage held at one moment: its layers stand for every version from ``oldest`` to ``version``."""
 
     serial: int
     oldest: int
     version: int
-    layers: tuple[Named, ...]
+    layers: tuple[ManifestLayer, ...]
 
     def covers(self, oldest: int, version: int) -> bool:
         """Whether it can answer for all these versions."""
         return self.oldest <= oldest and version <= self.version
 
     def to_json(self) -> bytes:
-        layers = [[x.name, x.count, list(x.ended.numbers), list(x.ended.versions)] for x in self.layers]
+        layers = [[x.name, x.count, list(x.ended), list(x.ended_at)] for x in self.layers]
         return orjson.dumps({"oldest": self.oldest, "version": self.version, "layers": layers})
 
     @staticmethod
     def from_json(serial: int, data: bytes) -> Manifest:
         facts = orjson.loads(data)
-        layers = tuple(Named(name, count, Ended(numbers, at)) for name, count, numbers, at in facts["layers"])
+        layers = tuple(ManifestLayer(*layer) for layer in facts["layers"])
         return Manifest(serial, facts["oldest"], facts["version"], layers)
 
 
-def current(place: Place) -> Manifest | None:
+def current(place: Storage) -> Manifest | None:
     """The newest manifest at a place."""
     for serial in sorted(serials(place), reverse=True):
         data = place.read(file_name(serial))
@@ -64,7 +62,7 @@ def current(place: Place) -> Manifest | None:
     return None
 
 
-def serials(place: Place) -> list[int]:
+def serials(place: Storage) -> list[int]:
     """The numbers of the manifests there are."""
     names = place.names()
     return [int(name[9:-5]) for name in names if name.startswith("manifest-") and name.endswith(".json")]

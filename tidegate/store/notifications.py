@@ -20,10 +20,10 @@ from sqlalchemy import Column, Connection, Double, Index, MetaData, Select, Tabl
 
 from tidegate.errors import SettingError, shown
 from tidegate.model import FLAT, NAME_LENGTH, micros
-from tidegate.store.address import address
 from tidegate.store.database import CHUNK, NUMBER, OPTIONS, Database, insert_new, key, words
-from tidegate.store.readers import QUERY_LENGTH, check_number, check_query, now
-from tidegate.store.schema import Part
+from tidegate.store.database_url import address
+from tidegate.store.schema import SchemaPart
+from tidegate.store.version_readers import QUERY_LENGTH, check_number, check_query, now
 
 __all__ = ["NotificationStore"]
 
@@ -63,7 +63,7 @@ def _create(connection: Connection) -> None:
     TABLES.create_all(connection)
 
 
-_PART = Part("notification store", (_create,))
+_PART = SchemaPart("notification store", (_create,))
 
 
 class NotificationStore:

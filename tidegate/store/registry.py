@@ -16,25 +16,27 @@ from typing import Any, NamedTuple, Self
 
 from sqlalchemy import URL, Connection, Select, bindparam, delete, func, select, update
 
-from tidegate.engine import compiled, self_contained, without_garbage_collection
 from tidegate.errors import SettingError, SubscriptionError, TidegateError, UnknownSubscription, shown
 from tidegate.index.catalogue import stored
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import Subscription, moment
-from tidegate.store.address import address, file
 from tidegate.store.database import CHUNK, Database, key
-from tidegate.store.ledger import FIELDS, PART, ROWS, active, as_row, current, record, tick
-from tidegate.store.readers import Reader, Readers, check_number, now
-from tidegate.store.renewal import Lost, renew
-from tidegate.store.row import Row
-from tidegate.store.shelf import Shelf
+from tidegate.store.database_url import address, file
+from tidegate.store.index_layers import IndexLayers
+from tidegate.store.ontology_renewal import UnrenewableSubscription, renew
+from tidegate.store.registry_tables import FIELDS, PART, ROWS, active, as_row, current, record, tick
+from tidegate.store.stored_subscription import StoredSubscription
+from tidegate.store.version_readers import Reader, Readers, check_number, now
+from tidegate.subscriptions import compile_subscription
+from tidegate.subscriptions.bulk import without_garbage_collection
+from tidegate.subscriptions.expansion import self_contained
 
-__all__ = ["Entry", "Registry"]
+__all__ = ["Registry", "RegistryEntry"]
 
 _VERSION = "SELECT version FROM tidegate_clock"
 
 
-class Entry(NamedTuple):
+class RegistryEntry(NamedTuple):
     """A subscription in a listing: the version at which it was made, and when that was."""
 
     subscription: Subscription
@@ -62,7 +64,7 @@ class Registry:
     ) -> None:
         where = address(url)
         here = file(where)
-        #: Where the shelf of snapshots is; None if nobody has said so.
+        #: Where index snapshots lie; None if nobody has said so.
         self.storage = os.fspath(storage) if storage is not None else f"{here}.snapshots" if here else None
         self._limits = limits
         self._connect(where)
@@ -71,7 +73,7 @@ class Registry:
     def _connect(self, url: URL) -> None:
         self._database = Database(url, PART.prepare)
         self._readers = Readers(self._database, current)
-        self._shelf: Shelf | None = None
+        self._layers: IndexLayers | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         url = self._database.url.render_as_string(hide_password=False)
@@ -118,7 +120,7 @@ class Registry:
             if not isinstance(subscription, Subscription):
                 raise SubscriptionError("a Subscription", shown(subscription))
             try:
-                compiled(subscription, self._limits)
+                compile_subscription(subscription, self._limits)
             except TidegateError as error:
                 name = shown(subscription.id)
                 error.at = f"{error.at} of subscription {name}" if error.at else name
@@ -156,7 +158,7 @@ class Registry:
 
         return self._database.write(work)
 
-    def renew(self, keep: Callable[[Lost], None] | None = None) -> int:
+    def renew(self, keep: Callable[[UnrenewableSubscription], None] | None = None) -> int:
         """Give subscriptions the meaning that the ontology of now gives to what they asked; of how many it changed.
 
         These end and are made anew under their ids, all at one version as others see it: what appeared before has the
@@ -190,7 +192,7 @@ class Registry:
                 return as_row(row).subscription
         raise UnknownSubscription("the id of a subscription", shown(id))
 
-    def listing(self, subscriber: str | None = None, limit: int | None = None) -> list[Entry]:
+    def listing(self, subscriber: str | None = None, limit: int | None = None) -> list[RegistryEntry]:
         """The subscriptions of one subscriber or of all, in the order they came; the first ``limit`` of them."""
         statement = active(*FIELDS, ROWS.c.created)
         if subscriber is not None:
@@ -201,12 +203,13 @@ class Registry:
             statement = statement.limit(limit)
         with self._database.read() as connection:
             return [
-                Entry(as_row(row[:-1]).subscription, row[0], moment(row[-1])) for row in connection.execute(statement)
+                RegistryEntry(as_row(row[:-1]).subscription, row[0], moment(row[-1]))
+                for row in connection.execute(statement)
             ]
 
     # --- what was active at a version -------------------------------------------------------------------------------
 
-    def rows(self, after: int, upto: int) -> Iterator[Row]:
+    def rows(self, after: int, upto: int) -> Iterator[StoredSubscription]:
         """Those made after one version and up to another, in order; with their end if they have ended by now."""
         return self._rows(select(*FIELDS).where(ROWS.c.since > after, ROWS.c.since <= upto).order_by(ROWS.c.since))
 
@@ -216,7 +219,7 @@ class Registry:
         with self._database.read() as connection:
             return [(since, until) for since, until in connection.execute(statement.order_by(ROWS.c.until))]
 
-    def _rows(self, statement: Select[Any]) -> Iterator[Row]:
+    def _rows(self, statement: Select[Any]) -> Iterator[StoredSubscription]:
         """Rows as they come from the database, never all at once in memory."""
         with (
             self._database.read() as connection,
@@ -274,7 +277,7 @@ class Registry:
         return self._database.url.render_as_string(hide_password=False)
 
     @property
-    def shelf(self) -> str:
+    def index_storage(self) -> str:
         """Where index snapshots lie."""
         if self.storage is None:
             got = "none for a registry that is no SQLite file"
@@ -286,12 +289,12 @@ class Registry:
 
         Subscriptions that ended so long ago that they were pruned are in none of them.
         """
-        if self._shelf is None:
-            self._shelf = Shelf(self.shelf, lambda: self._database.exclusive("shelf"))
-        if self._shelf.covers(oldest, version):
+        if self._layers is None:
+            self._layers = IndexLayers(self.index_storage, lambda: self._database.exclusive("index-layers"))
+        if self._layers.covers(oldest, version):
             return
-        with self._database.exclusive("shelf"):
-            manifest = self._shelf.current()
+        with self._database.exclusive("index-layers"):
+            manifest = self._layers.current()
             if manifest is not None and manifest.covers(oldest, version):
                 return
             known = manifest.version if manifest else 0
@@ -300,7 +303,7 @@ class Registry:
             if manifest is not None and oldest < manifest.oldest:  # who had ended by then is asked for again
                 again = {since for since, _ in self.ended(oldest, manifest.oldest)}
                 made = chain(made, (row for row in self.rows(0, known) if row.since in again))
-            self._shelf.extend(min(oldest, self.oldest_needed()), until, made, ended)
+            self._layers.extend(min(oldest, self.oldest_needed()), until, made, ended)
 
     # --- end --------------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from sqlalchemy import Column, Connection, MetaData, Table, inspect, select
 from tidegate.errors import StoreError
 from tidegate.store.database import NUMBER, OPTIONS, Database, words
 
-__all__ = ["Part"]
+__all__ = ["SchemaPart"]
 
 _VERSIONS = Table(
     "tidegate_schema_version",
@@ -25,7 +25,7 @@ _VERSIONS = Table(
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SchemaPart:
     """A part of the store: step ``i`` turns its tables of version ``i`` into those of version ``i + 1``."""
 
     name: str

@@ -18,8 +18,8 @@ import tidegate as tg
 from bench.harness import median, say, timed
 from bench.papers.timeseries.plan import Plan
 from bench.papers.timeseries.walks import Doubles, Series, walks
-from tidegate.shapes.group import Group
-from tidegate.shapes.normal import normals
+from tidegate.shapes.normal_form import normals
+from tidegate.shapes.sphere_group import SphereGroup
 
 __all__ = ["subscribed"]
 
@@ -79,7 +79,7 @@ def _table(publications: Doubles) -> pa.Table:
 def _wanted(series: Series, radii: Doubles) -> set[tuple[str, str]]:
     """The matches of normal forms of normal forms, which differ in the last bits: what an engine makes of them."""
     again, published = normals(series.subscriptions)[0], normals(series.publications)[0]
-    start, rows = Group(again, radii).match(published)
+    start, rows = SphereGroup(again, radii).match(published)
     return {(str(p), str(r)) for p in range(len(published)) for r in rows[start[p] : start[p + 1]]}
 
 

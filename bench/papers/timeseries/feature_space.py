@@ -18,8 +18,8 @@ from bench.papers.timeseries.brute import Found, dismissed, in_feature_space, ma
 from bench.papers.timeseries.interleaved import interleaved
 from bench.papers.timeseries.plan import Plan
 from bench.papers.timeseries.walks import Doubles, Series, features
-from tidegate.shapes.group import Group
-from tidegate.shapes.rstar import RStar
+from tidegate.shapes.rstar_tree import RStar
+from tidegate.shapes.sphere_group import SphereGroup
 from tidegate.shapes.structures import STRUCTURES, Candidates, Structure
 
 __all__ = ["NAMES", "coefficients", "growth", "measured", "pruning"]
@@ -39,7 +39,7 @@ def measured(
     """
     radii, k = series.radii(c), centres.shape[1] // 2
     needed = in_feature_space(centres, radii, points)
-    group = Group(series.subscriptions, radii, structure="cascade", features=centres.shape[1])
+    group = SphereGroup(series.subscriptions, radii, structure="cascade", features=centres.shape[1])
     rivals: dict[str, Any] = {"cascade": partial(group.candidates, series.publications)}
     for name in NAMES[1:]:
         rivals[name] = partial(_listed, STRUCTURES[name](centres, radii), series.publications, k)
@@ -91,7 +91,7 @@ def pruning(plan: Plan, series: Series, centres: Doubles, points: Doubles, scale
 def _whole(series: Series, c: float, plan: Plan) -> tuple[dict[str, list[float]], bool]:
     """The same publications to their exact matches, by the cascade and by the scan."""
     names, radii = ("cascade", "scan"), series.radii(c)
-    groups = [Group(series.subscriptions, radii, structure=name, features=2 * plan.k) for name in names]
+    groups = [SphereGroup(series.subscriptions, radii, structure=name, features=2 * plan.k) for name in names]
     rivals = {name: partial(group.match, series.publications) for name, group in zip(names, groups, strict=True)}
     seconds, found = interleaved(rivals, plan.rounds)
     return seconds, same(*found.values())

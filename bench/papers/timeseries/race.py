@@ -17,7 +17,7 @@ from bench.papers.timeseries.interleaved import interleaved
 from bench.papers.timeseries.library_tree import LibraryTree
 from bench.papers.timeseries.plan import Plan
 from bench.papers.timeseries.walks import Doubles, Series, features
-from tidegate.shapes.group import Group
+from tidegate.shapes.sphere_group import SphereGroup
 
 __all__ = ["doubling", "race"]
 
@@ -75,8 +75,8 @@ def race(plan: Plan, what: str, series: Series, k: int, c: float, rounds: int) -
     }
 
 
-def _group(series: Series, c: float, structure: str, k: int) -> Group:
-    return Group(series.subscriptions, series.radii(c), structure=structure, features=2 * k)
+def _group(series: Series, c: float, structure: str, k: int) -> SphereGroup:
+    return SphereGroup(series.subscriptions, series.radii(c), structure=structure, features=2 * k)
 
 
 def _tried(faiss: Faiss, publications: Doubles, setting: Setting) -> float:
@@ -92,7 +92,7 @@ def _of_one_radius(series: Series, radii: Doubles, setting: Setting, rounds: int
     return seconds["l2"], found["l2"]
 
 
-def _one_by_one(group: Group, publications: Doubles) -> Found:
+def _one_by_one(group: SphereGroup, publications: Doubles) -> Found:
     found = [group.match(publications[p : p + 1])[1] for p in range(len(publications))]
     start = np.zeros(len(found) + 1, np.int64)
     np.cumsum([len(rows) for rows in found], out=start[1:])

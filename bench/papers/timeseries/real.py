@@ -21,8 +21,8 @@ from bench.papers.timeseries.feature_space import NAMES
 from bench.papers.timeseries.plan import Plan
 from bench.papers.timeseries.race import race
 from bench.papers.timeseries.walks import Series, features, scale
-from tidegate.shapes.group import Group
-from tidegate.shapes.normal import distance, normals
+from tidegate.shapes.normal_form import distance, normals
+from tidegate.shapes.sphere_group import SphereGroup
 
 __all__ = ["CORRELATIONS", "DAYS", "REACHES", "SPLIT", "beats", "classified", "found_beats", "stocks"]
 
@@ -197,7 +197,7 @@ def _matched(subscriptions: Doubles, publications: Doubles) -> Iterator[tuple[fl
     for correlation in CORRELATIONS:
         epsilon = sqrt(2 * n * (1 - correlation))
         radii = np.full(len(subscriptions), epsilon)
-        found = [Group(subscriptions, radii, structure=name).match(publications) for name in NAMES]
+        found = [SphereGroup(subscriptions, radii, structure=name).match(publications) for name in NAMES]
         right = [matching(subscriptions, radii, publication) for publication in publications]
         start = np.concatenate([[0], np.cumsum([len(rows) for rows in right])])
         naive = start, np.concatenate(right).astype(np.int32)

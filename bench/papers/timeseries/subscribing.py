@@ -11,11 +11,11 @@ from bench.papers.timeseries.brute import dismissed, in_feature_space
 from bench.papers.timeseries.interleaved import interleaved
 from bench.papers.timeseries.plan import Plan
 from bench.papers.timeseries.walks import Doubles, Series, features
-from tidegate.shapes.group import Group
-from tidegate.shapes.interval import Interval
-from tidegate.shapes.normal import normals
-from tidegate.shapes.rstar import RStar
+from tidegate.shapes.interval_trees import IntervalTrees
+from tidegate.shapes.normal_form import normals
+from tidegate.shapes.rstar_tree import RStar
 from tidegate.shapes.scan import Scan
+from tidegate.shapes.sphere_group import SphereGroup
 from tidegate.shapes.structures import Structure
 
 __all__ = ["subscribing"]
@@ -35,9 +35,9 @@ def subscribing(plan: Plan, series: Series, centres: Doubles, points: Doubles, c
         rivals: dict[str, Any] = {
             "normal": partial(_normal_forms, few.subscriptions),
             "features": partial(features, few.subscriptions, plan.k),
-            "cascade": partial(Group, few.subscriptions, radii, structure="cascade", features=2 * plan.k),
+            "cascade": partial(SphereGroup, few.subscriptions, radii, structure="cascade", features=2 * plan.k),
         }
-        for kind in (Scan, Interval, RStar):
+        for kind in (Scan, IntervalTrees, RStar):
             rivals[kind.name] = partial(kind.inserted, some, radii)
             rivals[f"{kind.name}_at_once"] = partial(kind, some, radii)
         if n <= plan.repeated:

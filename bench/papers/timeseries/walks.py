@@ -12,7 +12,7 @@ from tempfile import TemporaryFile
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.shapes.normal import normals
+from tidegate.shapes.normal_form import normals
 from tidegate.shapes.transforms import FFT
 
 __all__ = ["STEP", "Series", "features", "scale", "walks"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tidegate.covering.subsumption import Nothing
-from tidegate.overlay.correlating import Correlating, Routes, for_results
+from tidegate.overlay.correlation_routing import CorrelationRouting, Routes, for_results
 from tidegate.overlay.messages import LOCAL, Deliver, Reading
 from tidegate.overlay.operators import Operator
 from tidegate.overlay.strategy import Sends
@@ -17,7 +17,7 @@ from tidegate.overlay.strategy import Sends
 __all__ = ["Centralized"]
 
 
-class Centralized(Correlating):
+class Centralized(CorrelationRouting):
     """Table II: no filtering, no splitting, full result sets.
 
     ``towards`` is the neighbour on the way to the centre, and None at the centre itself.

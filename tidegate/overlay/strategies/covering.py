@@ -2,7 +2,7 @@
 
 The hierarchical routing of Siena (Stevens 2009, §3.2): interests go up, publications go up always and down where
 somebody wants them. What a node must ask for besides, if an interest looks at the past (§4.3), is in
-``overlay/inner.py``.
+``overlay/conditions.py``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from tidegate.engine import Engine
 from tidegate.errors import MessageError, shown
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import Subscription
-from tidegate.overlay.inner import LIFE, Wish, inside, read
+from tidegate.overlay.asked_of_master import AskedOfMaster
+from tidegate.overlay.conditions import LIFE, RoutedCondition, inside, read
 from tidegate.overlay.messages import (
     LOCAL,
-    Advertise,
+    Announce,
     Deliver,
     Interest,
     Message,
@@ -29,7 +30,6 @@ from tidegate.overlay.messages import (
     Unsubscribe,
 )
 from tidegate.overlay.strategy import Sends, Strategy, qualified
-from tidegate.overlay.upwards import Upwards
 
 __all__ = ["Covering"]
 
@@ -61,7 +61,7 @@ class Covering(Strategy):
     def enter(self, node: str, validity: int) -> None:
         self.node = node
         self._engine = Engine(limits=self._limits)
-        self._upwards = Upwards()
+        self._upwards = AskedOfMaster()
         self._held: dict[str, _Held] = {}
         self._ids: dict[int, str] = {}
         self._numbers = count()
@@ -108,7 +108,7 @@ class Covering(Strategy):
 
     # --- interests --------------------------------------------------------------------------------------------------
 
-    def _hold(self, id: str, message: Interest, owner: str, wish: Wish) -> Sends:
+    def _hold(self, id: str, message: Interest, owner: str, wish: RoutedCondition) -> Sends:
         asked = [*self._besides(id, wish), (id, wish)] if self.master is not None else []
         number = next(self._numbers)
         self._engine.subscribe(Subscription(str(number), self.node, wish.where))
@@ -122,7 +122,7 @@ class Covering(Strategy):
         self._engine.unsubscribe(str(held.number))
         return self._up(self._upwards.remove(held.asked))
 
-    def _besides(self, id: str, wish: Wish) -> list[tuple[str, Wish]]:
+    def _besides(self, id: str, wish: RoutedCondition) -> list[tuple[str, RoutedCondition]]:
         """What the node must hear of to tell whether an interest holds. What is inside others is often wider, and goes
         first so that it covers them.
         """
@@ -131,7 +131,7 @@ class Covering(Strategy):
         found = [read(LIFE), *reversed(self.inner(wish))]
         return [(self._issued(of.where if of.grows else f"{of.where} for {id}"), of) for of in found]
 
-    def inner(self, wish: Wish) -> list[Wish]:
+    def inner(self, wish: RoutedCondition) -> list[RoutedCondition]:
         """The inner filters whose events must be heard of."""
         return inside(wish, self._limits)
 
@@ -159,17 +159,17 @@ class Covering(Strategy):
 
     # --- links ------------------------------------------------------------------------------------------------------
 
-    def told(self, neighbour: str) -> tuple[tuple[Advertise, ...], tuple[Subscribe | Interest, ...]]:
+    def told(self, neighbour: str) -> tuple[tuple[Announce, ...], tuple[Subscribe | Interest, ...]]:
         wanted = self._upwards.sent.items() if neighbour == self.master else ()
         return (), tuple(Interest(id, where) for id, where in wanted)
 
     def agree(self, sync: Sync, sender: str, now: int) -> Sends:
         said = {message.id: message for message in sync.wanted if isinstance(message, Interest)}
-        others = len(sync.advertised) + len(sync.wanted) - len(said)
+        others = len(sync.announced) + len(sync.wanted) - len(said)
         self._expect(not others, "interests only", f"{others} operators and sensors")
         self._expect(not said or sender != self.master, "nothing that a master wants", f"{len(said)} interests")
         before = {id: held.where for id, held in self._held.items() if held.owner == sender}
-        new: dict[str, Wish] = {}
+        new: dict[str, RoutedCondition] = {}
         for id, message in said.items():
             if id not in before:
                 self._expect_new(id)

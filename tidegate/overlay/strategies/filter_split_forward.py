@@ -6,12 +6,12 @@ Jurca et al., §V. The seed decides coverage by random points and loses a few re
 from __future__ import annotations
 
 from tidegate.covering.subsumption import Exact, Subsumption
-from tidegate.overlay.correlating import Correlating
+from tidegate.overlay.correlation_routing import CorrelationRouting
 
 __all__ = ["FilterSplitForward"]
 
 
-class FilterSplitForward(Correlating):
+class FilterSplitForward(CorrelationRouting):
     """Table II: set filtering, simple splitting, readings once per neighbour."""
 
     name = "filter-split-forward"

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tidegate.covering.subsumption import Pairwise
-from tidegate.overlay.correlating import Correlating, Routes, along_paths
+from tidegate.overlay.correlation_routing import CorrelationRouting, Routes, along_paths
 from tidegate.overlay.operators import Operator
 
 __all__ = ["MultiJoin"]
 
 
-class MultiJoin(Correlating):
+class MultiJoin(CorrelationRouting):
     """Table II: pairwise filtering, splitting into binary joins, readings once per neighbour.
 
     The seed treats all sensors alike: each part is the main part of one join and filters one other, in a ring.
@@ -33,7 +33,7 @@ class MultiJoin(Correlating):
         return [operator.only((i, j), main=i) for i, j in _ring(operator)]
 
     def routes(self, operator: Operator, owner: str) -> Routes:
-        simple = along_paths(operator, owner, self.advertised)
+        simple = along_paths(operator, owner, self.announced)
         whole = all(len(there.parts) == len(operator.parts) for split in simple.values() for there in split)
         if whole or operator.main is not None or len(operator.parts) < 3:
             return {to: tuple(_as_join(there, operator) for there in split) for to, split in simple.items()}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from tidegate.covering.subsumption import Nothing
-from tidegate.overlay.correlating import Correlating
+from tidegate.overlay.correlation_routing import CorrelationRouting
 
 __all__ = ["Naive"]
 
 
-class Naive(Correlating):
+class Naive(CorrelationRouting):
     """Table II: no filtering, simple splitting, full result sets."""
 
     name = "naive"

@@ -7,12 +7,12 @@ readings of the operator that covers it, at the node where that was seen.
 from __future__ import annotations
 
 from tidegate.covering.subsumption import Pairwise
-from tidegate.overlay.correlating import Correlating
+from tidegate.overlay.correlation_routing import CorrelationRouting
 
 __all__ = ["OperatorPlacement"]
 
 
-class OperatorPlacement(Correlating):
+class OperatorPlacement(CorrelationRouting):
     """Table II: pairwise filtering, simple splitting, result sets per subscription."""
 
     name = "operator-placement"

@@ -1,0 +1,54 @@
+"""What is done beside the batches, and what is said when one fails; none of it needs Spark to run."""
+
+import threading
+from datetime import UTC, datetime
+
+import pytest
+
+import tidegate as tg
+from tidegate.pipeline.spark_failure import failure
+from tidegate.runs.maintenance import Maintenance
+from tidegate.runs.sources import LogSource
+
+TIME = datetime(2026, 11, 15, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("keep", "begin"), [({}, 0), ({"keep_bytes": 1}, 3), ({"keep_seconds": 1e9}, 0)])
+def test_only_what_is_done_with_and_not_to_be_kept_is_dropped(tmp_path, keep, begin):
+    with tg.Log(tmp_path / "log", segment_bytes=1) as log:  # a segment for each append
+        for i in range(6):
+            log.append([tg.Publication(id=f"p{i}", source="z", time=TIME, attributes={})])
+        LogSource(tmp_path / "log", **keep).done({"row": 3})
+        assert (log.begin, log.end) == (begin, 6)
+
+
+def test_upkeep_that_fails_is_tried_again():
+    calls, twice = [], threading.Event()
+
+    def work():
+        calls.append(len(calls))
+        if len(calls) == 1:
+            raise OSError("not now")
+        twice.set()
+
+    upkeep = Maintenance(work, every=0.01)
+    upkeep.start()
+    assert twice.wait(10)
+    upkeep.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Traceback …\ntidegate.errors.StoreError: expected a; got b; at c\n\tat org.apache",
+            "expected a; got b; at c",
+        ),
+        ("…\nValueError: no room\nmore", "expected a pipeline that runs; got ValueError: no room"),
+        ("[NO_SUCH_TABLE] It is not there", "expected a pipeline that runs; got It is not there (NO_SUCH_TABLE)"),
+    ],
+)
+def test_what_went_wrong_is_one_sentence(text, said):
+    found = failure(RuntimeError(text))
+    assert isinstance(found, tg.PipelineError)
+    assert str(found) == said

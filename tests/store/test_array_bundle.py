@@ -1,0 +1,79 @@
+"""Arrays in one piece of bytes: what goes in comes out, from memory and from a file, and what is broken is said."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as drawn
+
+from tidegate.errors import StoreError
+from tidegate.store import array_bundle
+
+TYPES = st.sampled_from(["<i8", "<i4", "|u1", "<u8", "<f8", "|b1"])
+ARRAYS = st.dictionaries(
+    st.text(max_size=8), drawn.arrays(TYPES, drawn.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=5))
+)
+FACTS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**62), 2**62) | st.text(max_size=5), lambda of: st.lists(of, max_size=3)
+)
+
+
+@given(arrays=ARRAYS, facts=FACTS)
+def test_what_goes_in_comes_out(tmp_path_factory, arrays, facts):
+    data = array_bundle.packed(arrays, facts)
+    path = tmp_path_factory.mktemp("bundle") / "some"
+    path.write_bytes(data)
+    for found, told in (array_bundle.unpacked(data), array_bundle.unpacked(bytearray(data)), array_bundle.read(path)):
+        assert told == facts
+        assert list(found) == list(arrays)
+        for name, array in arrays.items():
+            assert found[name].dtype == array.dtype
+            assert found[name].shape == array.shape
+            assert found[name].tobytes() == array.tobytes()
+
+
+def test_arrays_lie_where_kernels_like_them_and_are_not_copied(tmp_path):
+    data = bytearray(array_bundle.packed({"a": np.arange(3, dtype=np.uint8), "b": np.arange(4.0)}))
+    arrays, _ = array_bundle.unpacked(data)
+    base = np.frombuffer(data, np.uint8).ctypes.data
+    assert [(array.ctypes.data - base) % 64 for array in arrays.values()] == [0, 0]
+    arrays["b"][1] = 7.0
+    assert array_bundle.unpacked(data)[0]["b"].tolist() == [0.0, 7.0, 2.0, 3.0]
+    path = tmp_path / "some"
+    path.write_bytes(data)
+    mapped = array_bundle.read(path)[0]["b"]
+    mapped[1] = 9.0  # kernels want arrays that can be written to; the file stays as it is
+    assert array_bundle.read(path)[0]["b"][1] == 7.0
+
+
+def test_arrays_that_are_not_contiguous():
+    grid = np.arange(12).reshape(3, 4)
+    found, _ = array_bundle.unpacked(array_bundle.packed({"column": grid[:, 1], "turned": grid.T}))
+    assert found["column"].tolist() == [1, 5, 9]
+    assert found["turned"].tolist() == grid.T.tolist()
+
+
+WHOLE = array_bundle.packed({"a": np.arange(100)}, {"x": 1})
+BROKEN = {
+    "empty": b"",
+    "other first bytes": b"PAR1" + WHOLE[4:],
+    "only the first bytes": WHOLE[:4],
+    "half a head": WHOLE[:20],
+    "half of the arrays": WHOLE[:-400],
+    "a head that is no JSON": WHOLE[:12] + b"?" + WHOLE[13:],
+    "a head that is no object": b"TGB1" + (2).to_bytes(8, "little") + b"[]" + bytes(50),
+}
+
+
+@pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN)
+def test_what_is_broken_is_said(tmp_path, data):
+    path = tmp_path / "some"
+    path.write_bytes(data)
+    with pytest.raises(StoreError, match="bundle of arrays") as found:
+        array_bundle.read(path)
+    assert str(path) in str(found.value)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(StoreError, match=r"a file with a bundle of arrays; got .*No such file"):
+        array_bundle.read(tmp_path / "none")

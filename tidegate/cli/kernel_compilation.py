@@ -1,0 +1,67 @@
+"""Has the kernels compiled, which numba does once per machine and keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import cycle
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.demo import subscriptions, tables
+from tidegate.engine import Engine
+from tidegate.index.shapes import look_up_with
+from tidegate.model import Publication, Subscription
+from tidegate.shapes.sphere_group import ShapeLookup, structures
+from tidegate.shapes.transforms import TRANSFORMS
+
+__all__ = ["compile_kernels"]
+
+_LENGTH, _BEGIN = 16, datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def compile_kernels() -> None:
+    """Match a little of the demo's valley, and some shapes, with everything that they can be looked up with."""
+    some = next(tables(np.random.default_rng(0))).slice(0, 64)
+    Engine(subscriptions()).publish(some)
+    Engine(subscriptions()).publish(some, grouped=True)
+    series = _series(np.random.default_rng(0))
+    for structure, transform in zip(structures(), cycle(TRANSFORMS), strict=False):
+        before = look_up_with(ShapeLookup(transform, structure))
+        try:
+            engine = Engine(_shapes())
+            engine.explain(_shapes()[0].id, Publication("p", "s", _BEGIN, {"close": [*range(_LENGTH)]}))
+            engine.publish(series)
+            for subscription in _shapes():  # who leaves, and who comes later, have kernels of their own
+                engine.unsubscribe(subscription.id)
+                engine.subscribe(replace(subscription, id=f"again {subscription.id}"))
+            engine.publish(series)
+        finally:
+            look_up_with(before)
+
+
+def _shapes() -> list[Subscription]:
+    numbers = ", ".join(map(str, range(_LENGTH)))
+    looked_for = (
+        f"shape(close, ({numbers})) <= 5",
+        f"shape(close, ({numbers})) <= 4",
+        f"shape(close, ({numbers}, 0)) <= 5 AND NOT shape(open, ({numbers})) <= 1",
+        "shape(close, 'spike') <= 5",
+        "shape(value, 'spike', 'stream', 8) <= 3",
+    )
+    return [Subscription(where, "nobody", where) for where in looked_for]
+
+
+def _series(rng: np.random.Generator) -> pa.Table:
+    rows = 64
+    return pa.table(
+        {
+            "id": [f"p{i}" for i in range(rows)],
+            "source": ["s"] * rows,
+            "time": pa.array([_BEGIN + timedelta(seconds=i) for i in range(rows)], pa.timestamp("us", "UTC")),
+            "close": list(rng.normal(size=(rows, _LENGTH)) + np.arange(_LENGTH)),
+            "open": list(rng.normal(size=(rows, _LENGTH))),
+            "value": rng.normal(size=rows),
+        }
+    )

@@ -1,0 +1,40 @@
+"""The argument REGISTRY of commands: a path, a URL, or the TOML file of a pipeline, whose registry is then meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tidegate.errors import SettingError, shown
+
+if TYPE_CHECKING:
+    from tidegate.runs.config import Config
+    from tidegate.store.registry import Registry
+
+__all__ = ["Named", "config", "registry"]
+
+Named = Annotated[
+    str, typer.Argument(metavar="REGISTRY", help="A registry (a path or a database URL), or a CONFIG file (.toml).")
+]
+
+
+def config(given: str) -> Config | None:
+    """The pipeline that is meant, if it is one."""
+    if "://" in given or not given.endswith(".toml"):
+        return None
+    from tidegate.runs.config import load
+
+    return load(Path(given))
+
+
+def registry(given: str, *, create: bool = False) -> Registry:
+    """The registry that is meant. A path that leads nowhere is a mistake, unless there may be none yet."""
+    from tidegate.store.registry import Registry
+
+    found = config(given)
+    place, storage = (found.subscriptions.registry, found.subscriptions.storage) if found else (given, None)
+    if not create and "://" not in place and not Path(place).exists():
+        raise SettingError("a registry that exists", shown(place))
+    return Registry(place, storage=storage)

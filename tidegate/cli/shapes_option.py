@@ -1,0 +1,34 @@
+"""The option --shapes of commands that compile expressions: shapes of the user's own, for this call alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegate.shapes.named_shapes import load, use
+
+__all__ = ["OwnShapes"]
+
+
+@contextmanager
+def _loaded(file: Path) -> Iterator[None]:
+    with use():
+        load(file)
+        yield
+
+
+def _load(context: typer.Context, file: Path | None) -> Path | None:
+    """Before anything is compiled, and until the command has ended."""
+    if file is not None:
+        context.with_resource(_loaded(file))
+    return file
+
+
+OwnShapes = Annotated[
+    Path | None,
+    typer.Option("--shapes", help="Shapes of your own that expressions name: .toml or .csv.", callback=_load),
+]

@@ -1,0 +1,105 @@
+"""Files of subscriptions: JSON Lines, a JSON array, CSV, or plain text with one expression per line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from tidegate.cli.text_records import JSON, FilePosition, cells, extension, lines, objects, timestamp
+from tidegate.engine import Engine
+from tidegate.errors import SubscriptionError, TidegateError, shown
+from tidegate.model import Subscription
+
+__all__ = ["FIELDS", "load", "read", "subscription", "subscriptions"]
+
+FIELDS = ("id", "subscriber", "where", "active_from", "active_until")
+_PLAIN = (".cql2", ".txt")
+
+
+def subscriptions(path: Path) -> Iterator[tuple[FilePosition, Subscription | TidegateError]]:
+    """Each subscription of a file and its place, or the error that stands in its stead."""
+    kind = extension(path, (*JSON, ".csv", *_PLAIN))
+    found = _plain(path) if kind in _PLAIN else _rows(path) if kind == ".csv" else _objects(path)
+    for place, record in found:
+        if isinstance(record, TidegateError):
+            yield place, record
+            continue
+        try:
+            yield place, subscription(record)
+        except TidegateError as error:
+            yield place, error
+
+
+def load(path: Path) -> Engine:
+    """An engine with all subscriptions of a file; the first that cannot be taken is an error that names its place."""
+    taken: list[FilePosition] = []  # the last is the place of the subscription that is being taken
+    with _placed(taken):
+        return Engine(_good(path, taken))
+
+
+def read(path: Path) -> list[Subscription]:
+    """All subscriptions of a file; the first that is none is an error that names its place."""
+    taken: list[FilePosition] = []
+    with _placed(taken):
+        return list(_good(path, taken))
+
+
+def _good(path: Path, taken: list[FilePosition]) -> Iterator[Subscription]:
+    for place, entry in subscriptions(path):
+        taken[:] = [place]
+        if isinstance(entry, TidegateError):
+            raise entry
+        yield entry
+
+
+@contextmanager
+def _placed(taken: list[FilePosition]) -> Iterator[None]:
+    try:
+        yield
+    except TidegateError as error:
+        if taken and str(taken[0]) not in error.at:
+            error.at = f"{error.at}, {taken[0]}" if error.at else str(taken[0])
+        raise
+
+
+def _objects(path: Path) -> Iterator[tuple[FilePosition, dict[str, Any] | TidegateError]]:
+    return ((place, record) for place, record, _ in objects(path, SubscriptionError))
+
+
+def _rows(path: Path) -> Iterator[tuple[FilePosition, dict[str, Any] | TidegateError]]:
+    rows = cells(path, SubscriptionError)
+    header: list[str] = next((row for _, row, _ in rows), [])
+    for place, row, _ in rows:
+        record: dict[str, Any] = {name: cell for name, cell in zip(header, row, strict=True) if cell}
+        where = record.get("where", "")
+        if where.startswith("{"):
+            try:
+                record["where"] = orjson.loads(where)
+            except orjson.JSONDecodeError as wrong:
+                yield place, SubscriptionError("CQL2-JSON as where", f"{shown(where)}, where {wrong.msg}", str(place))
+                continue
+        yield place, record
+
+
+def _plain(path: Path) -> Iterator[tuple[FilePosition, dict[str, Any] | TidegateError]]:
+    """One expression per line; a line that starts with # is a comment, and the line's number is the id."""
+    for place, text, _ in lines(path, SubscriptionError):
+        if not text.lstrip().startswith("#"):
+            yield place, {"id": str(place.number), "subscriber": path.stem, "where": text}
+
+
+def subscription(record: dict[str, Any]) -> Subscription:
+    """A subscription of its fields."""
+    for name in record:
+        if name not in FIELDS:
+            raise SubscriptionError(f"the fields {', '.join(FIELDS)}", shown(name))
+    for name in ("id", "subscriber", "where"):
+        if name not in record:
+            raise SubscriptionError(f"a field {name}", f"{', '.join(record) or 'none'}")
+    given = {name: record[name] for name in FIELDS[3:] if record.get(name) is not None}
+    times = {name: timestamp(value, name, SubscriptionError) for name, value in given.items()}
+    return Subscription(record["id"], record["subscriber"], record["where"], **times)

@@ -1,0 +1,365 @@
+"""The engine in process: subscriptions in, publications in, notifications out, without Spark.
+
+For edge devices, notebooks and tests; the pipeline on Spark runs the same index.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, overload
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.engine.event_history import EventHistory
+from tidegate.engine.explain import Explanation, explain
+from tidegate.engine.pattern_shards import PatternShards
+from tidegate.engine.settings import checked_keep, checked_lateness, kept_by
+from tidegate.errors import PublicationError, SettingError, SubscriptionError, TidegateError, TypeMismatch, shown
+from tidegate.index import ArrowBatch, Batch, Index, ObjectBatch, notification_tables
+from tidegate.index.catalogue import Catalogue
+from tidegate.index.ontology_answers import OntologyAnswers
+from tidegate.index.snapshot import load, save
+from tidegate.language import DEFAULT_LIMITS, Call, Limits, to_json
+from tidegate.language.limits import NO_LIMITS
+from tidegate.model import FLAT, Notification, Publication, Subscription, micros, moment
+from tidegate.ontologies import current as ontologies
+from tidegate.patterns import Pattern, Raised
+from tidegate.predicates import Filter
+from tidegate.predicates.ontology import asking, expanded
+from tidegate.subscriptions import compile_subscription, expression_of
+from tidegate.subscriptions.activity import activity
+from tidegate.subscriptions.bulk import without_garbage_collection
+
+__all__ = ["Engine"]
+
+_log = logging.getLogger("tidegate")
+
+
+class Engine:
+    """Standing subscriptions, matched with publications as they come. Threads may share an engine.
+
+    >>> engine = Engine()
+    >>> engine.subscribe(Subscription(id="s1", subscriber="ann", where="no2 > 40"))
+    >>> len(engine)
+    1
+    """
+
+    def __init__(
+        self,
+        subscriptions: Iterable[Subscription] = (),
+        *,
+        lateness: timedelta = timedelta(0),
+        limits: Limits = DEFAULT_LIMITS,
+        keep: timedelta | None = None,
+        history: EventHistory | None = None,
+    ) -> None:
+        self._limits = limits
+        self._index, self._catalogue = Index(), Catalogue()
+        keep = kept_by(history, keep)
+        self._stage = PatternShards(checked_lateness(lateness), limits.combinations, keep=checked_keep(keep, limits))
+        if history is not None:
+            if lateness:
+                raise SettingError("no lateness for an engine with a history", shown(lateness))
+            self._stage.attach(history)
+        self._changing = threading.RLock()
+        self._now: datetime | None = None
+        self._shapeless = 0
+        self._counting = threading.Lock()
+        self._asked, self._renewed = OntologyAnswers(), 0
+        if isinstance(subscriptions, Subscription) or not isinstance(subscriptions, Iterable):
+            raise SubscriptionError("subscriptions, one after the other", shown(subscriptions))
+        with without_garbage_collection():
+            for subscription in subscriptions:
+                self.subscribe(subscription)
+            _ = self._index.segments  # build now, not at the first publication
+            if history is not None:
+                self._stage.settle()
+
+    # --- subscriptions ----------------------------------------------------------------------------------------------
+
+    def subscribe(self, subscription: Subscription) -> None:
+        """Take a subscription; it sees every publication from now on. Nothing changes if it is refused."""
+        if not isinstance(subscription, Subscription):
+            raise SubscriptionError("a Subscription", shown(subscription))
+        try:
+            with asking() as asked:
+                found = compile_subscription(subscription, self._limits)
+            with self._changing:
+                self._notice()
+                number = self._catalogue.add(subscription)
+                try:
+                    if isinstance(found, Pattern):
+                        self._stage.add(number, found)
+                    else:
+                        self._index.add(number, found)
+                except Exception:
+                    self._catalogue.remove(subscription.id)
+                    raise
+                if asked:
+                    self._asked.note(number, asked)
+        except TidegateError as error:
+            error.at = f"{error.at} of subscription {shown(subscription.id)}" if error.at else shown(subscription.id)
+            raise
+
+    def unsubscribe(self, id: str) -> None:
+        """End a subscription."""
+        with self._changing:
+            number = self._catalogue.remove(id)
+            self._asked.forget(number)
+            if number in self._stage.patterns:
+                self._stage.remove(number)
+            else:
+                self._index.remove(number)
+
+    def _notice(self) -> None:
+        """Where another ontology was loaded, let those subscriptions mean by it what they ask for, all at once."""
+        if self._asked.version == ontologies.version():
+            return
+        with self._changing:
+            if self._asked.version != ontologies.version():
+                changed = self._asked.renew()
+                if changed:
+                    self._renew(changed)
+                self._renewed = len(changed)
+
+    def _renew(self, changed: list[int]) -> None:
+        """Index subscriptions anew. Whoever matches meanwhile has the index as it was; patterns wait for the lock."""
+        filters: list[tuple[int, Filter]] = []
+        patterns: list[tuple[int, Pattern]] = []
+        gone: list[int] = []
+        unknown: list[tuple[str, TypeMismatch]] = []
+        with without_garbage_collection():
+            for before in changed:
+                subscription = self._catalogue.subscription(before)
+                with asking() as asked:
+                    try:
+                        found = compile_subscription(subscription, self._limits)
+                    except TypeMismatch as error:  # the new ontology does not know what the one before did
+                        unknown.append((subscription.id, error))
+                        meant = to_json(expanded(expression_of(subscription, self._limits)))
+                        found = compile_subscription(replace(subscription, where=meant), NO_LIMITS)
+                self._asked.forget(before)
+                number = self._catalogue.renumber(subscription.id)
+                self._asked.note(number, asked)
+                if isinstance(found, Pattern):
+                    self._stage.remove(before)
+                    patterns.append((number, found))
+                else:
+                    gone.append(before)
+                    filters.append((number, found))
+            for number, pattern in patterns:  # once all that share a filter have let go of it
+                self._stage.add(number, pattern)
+            index = self._index.changed(gone, filters)
+        self._index, old = index, self._index
+        old.close()
+        if unknown:
+            id, wrong = unknown[0]
+            told = "%d subscriptions ask for what the ontology does not know any more; %s: expected %s; got %s"
+            _log.warning(told, len(unknown), shown(id), wrong.expected, wrong.got)
+
+    def __len__(self) -> int:
+        return len(self._catalogue)
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and id in self._catalogue.numbers
+
+    def __iter__(self) -> Iterator[Subscription]:
+        """The subscriptions, in the order they came."""
+        return (self._catalogue.subscription(number) for number in list(self._catalogue.numbers.values()))
+
+    # --- publications -----------------------------------------------------------------------------------------------
+
+    @overload
+    def publish(
+        self, publications: Sequence[Publication], *, grouped: Literal[False] = False
+    ) -> list[Notification]: ...
+    @overload
+    def publish(self, publications: Sequence[Publication], *, grouped: Literal[True]) -> pa.Table: ...
+    @overload
+    def publish(self, publications: pa.Table | pa.RecordBatch, *, grouped: bool = False) -> pa.Table: ...
+
+    def publish(
+        self, publications: Sequence[Publication] | pa.Table | pa.RecordBatch, *, grouped: bool = False
+    ) -> list[Notification] | pa.Table:
+        """Match publications; notifications come ordered by time and subscription id.
+
+        An Arrow table gives an Arrow table, a row per notification. With ``grouped`` it is a row per publication that
+        matched something, with the ids of its subscriptions in no particular order. What patterns tell is grouped by
+        the publication that raised it, with the time of the notification.
+        """
+        self._notice()
+        if isinstance(publications, pa.Table | pa.RecordBatch):
+            batch: Batch = ArrowBatch(publications)
+            return self._grouped(batch) if grouped else self._flat(batch)
+        if isinstance(publications, Publication | str | bytes | Mapping) or not isinstance(publications, Iterable):
+            raise PublicationError("a list of publications or an Arrow table", shown(publications))
+        batch = ObjectBatch(list(publications))
+        return self._grouped(batch) if grouped else self._notifications(self._flat(batch))
+
+    def _flat(self, batch: Batch) -> pa.Table:
+        plain = notification_tables.flat(batch, self._index.match(batch), self._catalogue)
+        raised = self._raised(batch)
+        self._count(batch)
+        found = [table for table in (plain, *self._tables(raised)) if table.num_rows]
+        if len(found) < 2:  # which is in order
+            return found[0] if found else plain
+        return notification_tables.by_time(pa.concat_tables(found))
+
+    def _grouped(self, batch: Batch) -> pa.Table:
+        plain = notification_tables.grouped(batch, self._index.match(batch), self._catalogue)
+        told = self._raised(batch, ids=False)
+        self._count(batch)
+        raised = [notification_tables.raised_grouped(r, self._catalogue, r.owner.astype(np.int32)) for r in told]
+        return pa.concat_tables([plain, *raised])
+
+    def _count(self, batch: Batch) -> None:
+        if found := batch.shapeless:
+            with self._counting:
+                self._shapeless += found
+
+    def _raised(self, batch: Batch, ids: bool = True) -> list[Raised]:
+        if not self._stage.patterns:
+            self._stage.note(batch)
+            return []
+        with self._changing:
+            return self._stage.publish(batch, ids)
+
+    def _tables(self, raised: Iterable[Raised]) -> list[pa.Table]:
+        return [notification_tables.raised_flat(r, self._catalogue, r.owner.astype(np.int32)) for r in raised]
+
+    def advance(self, now: datetime) -> list[Notification]:
+        """Tell the engine what time it is: windows expire and silences are noticed, without any publication."""
+        if not isinstance(now, datetime) or now.tzinfo is None:
+            raise SettingError("a datetime with a time zone", shown(now))
+        if self._now is not None and now < self._now:
+            raise SettingError(f"a time not before {self._now.isoformat()}", now.isoformat())
+        self._now = now
+        self._notice()
+        with self._changing:
+            tables = self._tables(self._stage.advance(micros(now)))
+        return self._notifications(notification_tables.by_time(pa.concat_tables([FLAT.empty_table(), *tables])))
+
+    @staticmethod
+    def _notifications(table: pa.Table) -> list[Notification]:
+        if not table.num_rows:
+            return []
+        columns = [
+            table.column(name).to_pylist()
+            for name in ("notification_id", "subscription_id", "subscriber", "publication_ids", "score", "distance")
+        ]
+        times = [moment(m) for m in table.column("time").cast(pa.int64()).to_pylist()]
+        return [
+            Notification(id, subscription, subscriber, time, tuple(ids), score, distance)
+            for id, subscription, subscriber, ids, score, distance, time in zip(*columns, times, strict=True)
+        ]
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+
+    def explain(self, id: str, publication: Publication) -> Explanation:
+        """Why the subscription does, or does not, match the publication."""
+        if not isinstance(publication, Publication):
+            raise PublicationError("a Publication", shown(publication))
+        subscription = self._catalogue.subscription(self._catalogue.number(id))
+        node, bounds = expression_of(subscription, self._limits), activity(subscription)
+        return explain(Call("and", (node, *bounds)) if bounds else node, publication)
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the index: all arrays that matching reads."""
+        return self._index.nbytes + self._stage.patterns.index.nbytes
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of what patterns remember."""
+        return self._stage.nbytes
+
+    @property
+    def late(self) -> int:
+        """Publications that came too late for patterns."""
+        return self._stage.late
+
+    @property
+    def unscored(self) -> int:
+        """How often a publication had no score for a ``topk``: an attribute was missing, or it is no finite number."""
+        return self._stage.count("unscored")
+
+    @property
+    def shapeless(self) -> int:
+        """How often a ``shape`` was asked of a value that has none: no series of numbers, with a gap, or constant."""
+        return self._shapeless
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Publications that are no part of an event as they should be (an END without its START), by reason."""
+        return self._stage.refused
+
+    @property
+    def renewed(self) -> int:
+        """How many subscriptions got another meaning by the last ontology that was noticed."""
+        return self._renewed
+
+    @property
+    def cut(self) -> int:
+        """How often a ``together`` had more combinations than are told."""
+        return self._stage.count("cut")
+
+    # --- keeping ----------------------------------------------------------------------------------------------------
+
+    def save(self, directory: str | os.PathLike[str]) -> None:
+        """Write a snapshot that ``load`` reads back without parsing anything."""
+        with self._changing:
+            numbers = np.array(sorted(self._catalogue.numbers.values()), np.int64)
+            place = np.full(self._catalogue.numbers_given, -1, np.int64)
+            place[numbers] = np.arange(len(numbers))
+
+            def more(aside: Path) -> None:
+                self._stage.save(aside, place)
+                self._asked.save(aside, place)
+
+            save(self._index, self._catalogue, directory, numbers, more)
+
+    @classmethod
+    def load(
+        cls,
+        *directories: str | os.PathLike[str],
+        limits: Limits = DEFAULT_LIMITS,
+        keep: timedelta | None = None,
+        history: EventHistory | None = None,
+    ) -> Engine:
+        """The engine of a snapshot, or of several together; the arrays stay in their files until they are touched.
+
+        What patterns remember comes back with a single snapshot. Of several, patterns begin anew. With a history, the
+        past is what that remembers.
+        """
+        engine = cls(limits=limits, keep=keep)
+        engine._index, engine._catalogue = load(*directories)
+        kept = checked_keep(kept_by(history, keep), limits)
+        engine._stage = PatternShards.load([Path(directory) for directory in directories], limits.combinations, kept)
+        if history is not None:
+            if engine._stage.lateness:
+                raise SettingError("no lateness for an engine with a history", "a snapshot of one with a lateness")
+            engine._stage.attach(history)
+        engine._asked = OntologyAnswers.load([Path(directory) for directory in directories])
+        engine._now = engine._stage.now
+        return engine
+
+    def close(self) -> None:
+        """Wait for work aside to end. An engine can also be used in a ``with`` statement."""
+        self._index.close()
+        self._stage.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

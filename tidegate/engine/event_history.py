@@ -1,0 +1,199 @@
+"""Events between an engine and its history: what was remembered is written before anybody is told, and read at start.
+
+The history is a database in ``store``, which is above the engine; here is what an engine wants of it. Knows nothing of
+databases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from math import ceil, floor
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.errors import StoreError, TidegateError
+from tidegate.index.batch import ArrowBatch, Batch, ObjectBatch
+from tidegate.index.patterns import Passed
+from tidegate.kernels.past import REFUSALS
+from tidegate.patterns.past import Elder, Fates, Leaving
+from tidegate.records.stored_bodies import listed, of_publications, of_table, tables
+
+__all__ = [
+    "BegunEvent",
+    "EndedEvent",
+    "EventHistory",
+    "RefusedEvent",
+    "check_replayed",
+    "knows",
+    "replayed",
+    "retired",
+    "written",
+]
+
+
+class BegunEvent(NamedTuple):
+    """A publication that begins an event: START, a whole one, or INSTANT. Times in microseconds; no end: running."""
+
+    seq: int
+    id: str
+    source: str
+    phase: str | None
+    time: int
+    start: int
+    end: int | None
+    body: str
+
+
+class EndedEvent(NamedTuple):
+    """An END of the event whose first publication has the number ``first``."""
+
+    first: int
+    seq: int
+    source: str
+    time: int
+    end: int
+    body: str
+
+
+class RefusedEvent(NamedTuple):
+    """A publication that was refused, and why."""
+
+    reason: str
+    id: str
+    phase: str | None
+    time: int
+    body: str
+
+
+class EventHistory(Protocol):
+    """A durable history of events, as ``tidegate.store.History`` is one."""
+
+    @property
+    def keep(self) -> timedelta | None: ...
+    @property
+    def most(self) -> int | None: ...
+    @property
+    def memory(self) -> int | None: ...
+    @property
+    def last(self) -> int: ...
+    def serves(self, user: object) -> bool: ...
+    def release(self, user: object) -> None: ...
+    def claim(self, user: object = None) -> None: ...
+    def remember(
+        self, first: Sequence[BegunEvent], ended: Sequence[EndedEvent], refused: Sequence[RefusedEvent]
+    ) -> None: ...
+    def replay(self) -> Iterator[list[Any]]: ...
+    def forget(self, upto: int) -> int: ...
+    def refused_counts(self) -> dict[str, int]: ...
+    def retire(self, rows: Sequence[tuple[bytes, int, int, int]]) -> None: ...
+    def has_elder(self, key: bytes, start: tuple[int, int], end: tuple[int, int], after: int) -> bool: ...
+    def clear_elders(self) -> None: ...
+
+
+def written(history: EventHistory, batch: Batch, found: Passed, fates: Fates) -> None:
+    """Write what became of a batch; it is durable when this returns."""
+    fated = np.flatnonzero(fates.fate)
+    if not len(fated):
+        return
+    rows = found.rows[_places(found.hash, fates.hash[fated])]
+    fate, times = fates.fate[fated], batch.times()[rows]
+    first: list[BegunEvent] = []
+    ended: list[EndedEvent] = []
+    refused: list[RefusedEvent] = []
+    if (some := fate == 1).any():
+        at = fated[some]
+        ids, sources, phases, bodies = _given(batch, rows[some])
+        starts, ends = _whole(fates.times[at, 0]), fates.times[at, 1]
+        ends = [None if end != end else int(end) for end in ends.tolist()] if np.isnan(ends).any() else _whole(ends)
+        numbers = fates.number[at].tolist()
+        first = list(map(BegunEvent, numbers, ids, sources, phases, times[some].tolist(), starts, ends, bodies))
+    if (some := fate == 2).any():
+        at = fated[some]
+        _, sources, _, bodies = _given(batch, rows[some])
+        numbers, began, ends = fates.number[at].tolist(), fates.first[at].tolist(), _whole(fates.times[at, 1])
+        ended = list(map(EndedEvent, began, numbers, sources, times[some].tolist(), ends, bodies))
+    if (some := fate < 0).any():
+        ids, _, phases, bodies = _given(batch, rows[some], whole=True)
+        reasons = [REFUSALS[-1 - what] for what in fate[some].tolist()]
+        refused = list(map(RefusedEvent, reasons, ids, phases, times[some].tolist(), bodies))
+    history.remember(first, ended, refused)
+
+
+def _given(
+    batch: Batch, rows: NDArray[np.int64], *, whole: bool = False
+) -> tuple[list[str], list[str], list[str | None], list[str]]:
+    """Ids, sources, phases and texts of some rows of a batch."""
+    if isinstance(batch, ObjectBatch):
+        some = [batch.publications[i] for i in rows.tolist()]
+        bodies = of_publications(some, whole=whole)
+        return [p.id for p in some], [p.source for p in some], [p.phase for p in some], bodies
+    assert isinstance(batch, ArrowBatch)
+    arrays = batch.arrays
+    if not np.array_equal(rows, np.arange(batch.length)):
+        wanted = pa.array(rows)
+        arrays = {name: array.take(wanted) for name, array in arrays.items()}
+    phases = listed(arrays["phase"]) if "phase" in arrays else [None] * len(rows)
+    return listed(arrays["id"]), listed(arrays["source"]), phases, of_table(arrays, whole=whole)
+
+
+def _whole(times: NDArray[np.float64]) -> list[int]:
+    found: list[int] = times.astype(np.int64).tolist()
+    return found
+
+
+def retired(history: EventHistory, leaving: Sequence[Leaving]) -> None:
+    """Give events that leave memory to the history."""
+    history.retire(
+        [
+            (group.key, start, end, number)
+            for group in leaving
+            for start, end, number in zip(*(array.tolist() for array in group[1:]), strict=True)
+        ]
+    )
+
+
+def knows(history: EventHistory, asked: Elder) -> bool:
+    """Whether one of those that left is what is asked for."""
+    start, end = ((ceil(max(low, -_FAR)), floor(min(high, _FAR - 1))) for low, high in (asked.start, asked.end))
+    return history.has_elder(asked.key, start, end, asked.after)
+
+
+#: Beyond any moment.
+_FAR = 2**63
+
+
+def _places(hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Where each of the wanted publications is."""
+    order = np.lexsort((hashes[:, 1], hashes[:, 0]))
+    at = np.searchsorted(hashes[order, 0], wanted[:, 0])
+    while (other := np.flatnonzero(hashes[order[at], 1] != wanted[:, 1])).size:  # two with the same first half
+        at[other] += 1
+    return order[at]
+
+
+def replayed(history: EventHistory) -> Iterator[list[tuple[Batch, NDArray[np.int64]]]]:
+    """All that a history remembers, in order, as batches with the numbers of their publications.
+
+    Those that are yielded together belong together: they are apart only because no table holds them all.
+    """
+    for heard in history.replay():
+        try:
+            numbers = np.array([one.seq for one in heard], np.int64)
+            batches: list[tuple[Batch, NDArray[np.int64]]] = [
+                (ObjectBatch(given) if isinstance(given, list) else ArrowBatch(given, distinct=False), numbers[rows])
+                for rows, given in tables(heard)
+            ]
+        except (TidegateError, ArithmeticError, KeyError, TypeError, ValueError) as error:  # Arrow's are ValueErrors
+            raise StoreError("a history that is whole", f"{type(error).__name__}: {error}", "the history") from None
+        yield batches
+
+
+def check_replayed(fates: Fates) -> None:
+    """Refuse a history that tells what cannot be."""
+    wrong = fates.fate[fates.fate < 0]
+    if len(wrong):
+        raise StoreError("a history of whole events", f"an {REFUSALS[-1 - int(wrong[0])]}", "the history")

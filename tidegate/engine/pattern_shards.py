@@ -1,0 +1,393 @@
+"""Patterns in process: publications to shards, a thread each, and what they tell back.
+
+What Spark's combine step is to the pipeline, this is to the engine: it says what appeared when, keeps the clock, and
+leaves the patterns to ``Combine``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tidegate.engine.event_history import EventHistory, check_replayed, knows, replayed, retired, written
+from tidegate.errors import SnapshotError, StoreError
+from tidegate.index.batch import Batch
+from tidegate.index.patterns import Passed, Patterns, passed, read_patterns
+from tidegate.index.snapshot import read
+from tidegate.kernels.memory import own_numbers
+from tidegate.model import moment
+from tidegate.patterns import Combine, Pattern, Raised
+from tidegate.patterns.combine import KEEP
+from tidegate.patterns.memory import LONG_AGO, Arrivals
+from tidegate.patterns.past import Past
+from tidegate.patterns.pattern import NEVER
+
+__all__ = ["PatternShards", "arrivals"]
+
+#: Publications times subscriptions from which it is worth to wake other threads.
+_WORTH = 100_000
+#: Remembered publications that may have been forgotten before it is worth to remove them from a history.
+_WORTH_FORGETTING = 10_000
+_FACTS = "stage.json"
+_COUNTS = ("unscored", "cut")
+
+
+class PatternShards:
+    """The patterns of an engine, spread over as many shards as there are cores; those with a past have their own."""
+
+    def __init__(self, lateness: int, combinations: int, shards: int | None = None, keep: int = KEEP) -> None:
+        self.lateness, self._combinations, self._keep = lateness, combinations, keep
+        self.patterns = Patterns()
+        self._spread = shards or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
+        self._shards = [Combine(lateness, None, combinations, keep) for _ in range(self._spread + 1)]
+        self._numbers: list[NDArray[np.int32]] = [np.full(64, -1, np.int32) for _ in self._shards]
+        self._new: dict[int, tuple[int, int | None]] = {}  # to be admitted together: version and clock of each
+        self._pool: ThreadPoolExecutor | None = None
+        self._clock: int | None = None
+        self._calls = 0
+        self._extent = (0, 0)
+        self._now: int | None = None
+        self.late = 0
+        self._history: EventHistory | None = None
+        self._forgotten = 0
+        self._stopped: StoreError | None = None
+        self._refused: dict[str, int] = {}
+        self._counted: dict[str, int] = {}  # what shards counted that a snapshot without patterns had left
+
+    @property
+    def now(self) -> datetime | None:
+        """What time the engine was last told."""
+        return None if self._now is None else moment(self._now)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all state."""
+        return sum(shard.arrays.nbytes for shard in self._shards)
+
+    def count(self, name: str) -> int:
+        """One of the patterns' counts."""
+        return self._counted.get(name, 0) + sum(shard.counts.get(name, 0) for shard in self._shards)
+
+    # --- subscriptions ----------------------------------------------------------------------------------------------
+
+    def add(self, number: int, pattern: Pattern) -> None:
+        """Take a subscription with a pattern; it sees what appears from now on."""
+        self.patterns.add(number, pattern)
+        self._new[number] = self._calls + 1, self._clock
+
+    def _home(self, number: int) -> int:
+        """The shard of a subscription. Events are remembered, and refused, in one place."""
+        return self._spread if self.patterns.family(number) == Past.name else number % self._spread
+
+    @property
+    def _past(self) -> Past:
+        found = self._shards[self._spread].families[Past.name]
+        assert isinstance(found, Past)
+        return found
+
+    @property
+    def refused(self) -> dict[str, int]:
+        """Publications that no pattern with a past took for part of an event, by reason."""
+        return dict(Counter(self._refused) + Counter(self._past.refused))
+
+    def _admit(self) -> None:
+        """Let in those who came since the last time."""
+        for at, shard in enumerate(self._shards):
+            mine = [number for number in self._new if self._home(number) == at]
+            if mine:
+                if at == self._spread:
+                    self._extent = self._past.extent
+                standing = self.patterns.standing(lambda number: self._new[number][0], mine)
+                shard.admit(standing, [self._new[number][1] for number in mine])
+                self._know(at, {f for number in mine for f in self.patterns.filters_of(number)})
+                if at == self._spread and self._history is not None:
+                    self._recall(self._history)
+        self._new.clear()
+
+    # --- history ----------------------------------------------------------------------------------------------------
+
+    def attach(self, history: EventHistory) -> None:
+        """Remember events in a history, and what it remembers already."""
+        history.claim(self)
+        self._history = history
+        self._shards[self._spread] = self._empty()
+        for number in self.patterns.numbers:
+            if self._home(number) == self._spread:
+                self._new[number] = self._calls + 1, self._clock
+
+    def _empty(self) -> Combine:
+        """A shard for the past that knows nothing yet."""
+        shard = Combine(0, None, self._combinations, self._keep)
+        assert self._history is not None
+        shard.most = min(self._history.most or NEVER, NEVER)
+        shard.arrays.facts["remembers"] = True
+        past = shard.families[Past.name]
+        assert isinstance(past, Past)
+        past.continue_from(self._history.last)
+        past.in_memory = min(self._history.memory or NEVER, NEVER)
+        past.elder = partial(knows, self._history)
+        shard.arrays.facts["refused"] = self._history.refused_counts()
+        return shard
+
+    def settle(self) -> None:
+        """Let in those who came, and recall what they ask about, now rather than with the next publication."""
+        if self._new:
+            self._admit()
+
+    def _recall(self, history: EventHistory) -> None:
+        """If somebody asks what nobody did before, find it in the history: all is remembered anew."""
+        with self._whole_or_stopped():
+            if self._past.extent != self._extent and history.last:
+                self._remember_anew(history)
+
+    @contextmanager
+    def _whole_or_stopped(self) -> Iterator[None]:
+        """Go no further, if there is a history, once memory may be ahead of it or behind."""
+        try:
+            yield
+        except BaseException as error:
+            if self._history is not None and self._stopped is None:
+                got = error if isinstance(error, StoreError) else StoreError("a whole history", type(error).__name__)
+                self._stopped = got
+            raise
+
+    def _remember_anew(self, history: EventHistory) -> None:
+        shard = self._empty()
+        mine = [number for number in self.patterns.numbers if self._home(number) == self._spread]
+        shard.admit(self.patterns.standing(lambda _: self._calls + 1, mine))
+        self._shards[self._spread] = shard
+        self._know(self._spread, {f for number in mine for f in self.patterns.filters_of(number)})
+        past, facts = self._past, shard.arrays.facts
+        if history.memory is not None:
+            history.clear_elders()
+        columns, numbers = self.patterns.columns, self._numbers_of(self._spread)
+        for batches in replayed(history):
+            here = []
+            for batch, seqs in batches:
+                found = passed(batch, self.patterns.index.match(batch), columns)
+                part = arrivals(found, columns, shard, numbers, LONG_AGO, seqs[found.rows])
+                here.append(replace(part, turn=part.version, version=np.zeros(len(part), np.int64)))
+            past.given = np.sort(np.concatenate([part.turn for part in here]))
+            if not past.knows_any and len(past.given):
+                past.continue_from(int(past.given[0]) - 1)
+            shard.replay(here, [Past.name])
+            if past.fates is not None:
+                check_replayed(past.fates)
+            self._retire(history)
+        past.given = past.fates = None
+        past.continue_from(history.last)
+        facts["refused"] = history.refused_counts()
+
+    def _retire(self, history: EventHistory) -> None:
+        """Give what leaves memory to the history."""
+        if self._past.leaving:
+            retired(history, self._past.leaving)
+            self._past.leaving = []
+
+    def _write(self, batch: Batch, found: Passed) -> None:
+        """See to it that what was remembered is durable, before anybody is told."""
+        history, fates = self._history, self._past.fates
+        if history is None or fates is None:
+            return
+        self._past.fates = None
+        if not history.serves(self):
+            raise StoreError("a history that is open", "one that was closed, or is another engine's", "the history")
+        written(history, batch, found, fates)
+        self._retire(history)
+        forgotten = self._past.forgotten
+        if forgotten - self._forgotten > _WORTH_FORGETTING:
+            history.forget(forgotten)
+            self._forgotten = forgotten
+
+    def _know(self, shard: int, filters: Iterable[int]) -> None:
+        numbers = self._numbers_of(shard)
+        for f in filters:
+            numbers[f] = self._shards[shard].memory.filter(self.patterns.key(f))
+
+    def _numbers_of(self, shard: int) -> NDArray[np.int32]:
+        """The shard's number of each filter, −1 for those of others; there is one for every filter that was given."""
+        numbers = self._numbers[shard]
+        if self.patterns.filters_given > len(numbers):
+            larger = np.full(2 * self.patterns.filters_given, -1, np.int32)
+            larger[: len(numbers)] = numbers
+            self._numbers[shard] = numbers = larger
+        return numbers
+
+    def remove(self, number: int) -> None:
+        """Let go of a subscription."""
+        self.patterns.remove(number)
+        if self._new.pop(number, None) is None:
+            for shard in self._shards:
+                shard.dismiss(np.array([number]))
+            if self._history is not None and not self._past.owner.length:
+                self._shards[self._spread] = self._empty()  # whoever comes next finds all in the history
+
+    # --- publications -----------------------------------------------------------------------------------------------
+
+    def note(self, batch: Batch) -> None:
+        """Publications appeared while there are no patterns: all that they change is the clock."""
+        if batch.length:
+            self._appeared(batch.times())
+
+    def _appeared(self, times: NDArray[np.int64]) -> tuple[int | None, int | None]:
+        """Move the clock; where it was, and its first value if it begins only now."""
+        before = self._clock
+        first = int(times.min()) - self.lateness if before is None else None
+        newest = int(times.max()) - self.lateness
+        self._clock = newest if before is None else max(before, newest)
+        self._calls += 1
+        if before is not None:
+            self.late += int(np.count_nonzero(times < before))
+        return before, first
+
+    def publish(self, batch: Batch, ids: bool = True) -> list[Raised]:
+        """Give publications to the patterns; what they tell, with all ids or only those of what raised it."""
+        if not batch.length:
+            return []
+        if self._stopped is not None:
+            raise StoreError(
+                "an engine whose history is whole; open the history with a new one",
+                f"{self._stopped.got}",
+                self._stopped.at,
+            )
+        matches = self.patterns.index.match(batch)
+        found = passed(batch, matches, self.patterns.columns)
+        before, first = self._appeared(batch.times())
+        clock = first if before is None else before
+        assert clock is not None
+        with self._whole_or_stopped():
+            raised = self._each(found, clock, first, ids)
+            self._write(batch, found)
+        return raised
+
+    def advance(self, now: int) -> list[Raised]:
+        """Let the clock run; what that tells."""
+        self._now = now
+        clock = now - self.lateness
+        first = clock if self._clock is None else None
+        if self._clock is None or clock > self._clock:
+            self._clock = clock
+        return self._each(None, clock, first)
+
+    def _each(self, found: Passed | None, clock: int, first: int | None, ids: bool = True) -> list[Raised]:
+        if self._new:
+            self._admit()
+
+        def run(at: int) -> Raised:
+            shard, here = self._shards[at], list[Arrivals]()
+            if found is not None and len(found.rows) and not shard.is_idle:
+                here = [arrivals(found, self.patterns.columns, shard, self._numbers_of(at), clock, self._calls)]
+            return shard.take(here, self._clock, first, ids)
+
+        work = (0 if found is None else len(found.rows)) * len(self.patterns)
+        busy = sum(any(shard.sizes().values()) for shard in self._shards)
+        if work < _WORTH or busy < 2:
+            return [raised for at in range(len(self._shards)) if len(raised := run(at))]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="tidegate-patterns")
+        return [raised for raised in self._pool.map(run, range(len(self._shards))) if len(raised)]
+
+    # --- keeping ----------------------------------------------------------------------------------------------------
+
+    def save(self, directory: Path, place: NDArray[np.int64]) -> None:
+        """Write patterns and what they remember beside an index; ``place`` gives subscriptions their new numbers."""
+        facts = {
+            "lateness": self.lateness, "shards": self._spread, "clock": self._clock,
+            "calls": self._calls, "now": self._now, "late": self.late,
+            "refused": self._refused if self.patterns else self.refused,
+            "counted": self._counted if self.patterns else {name: self.count(name) for name in _COUNTS},
+        }  # fmt: skip
+        (directory / _FACTS).write_bytes(orjson.dumps(facts))
+        if not self.patterns:
+            return
+        self._admit()
+        self.patterns.save(directory / "patterns", place)
+        for at, shard in enumerate(self._shards):
+            if at == self._spread and self._history is not None:  # which remembers for whoever loads this
+                shard = Combine(0, None, self._combinations, self._keep)
+            state = shard.snapshot()
+            for name in state:
+                if name.endswith("-owner"):
+                    state[name] = place[state[name]]
+            np.savez(directory / f"shard-{at}.npz", **state)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, directories: Sequence[Path], combinations: int, keep: int = KEEP) -> PatternShards:
+        """What was saved; patterns of several snapshots are put together, but remember nothing."""
+        alone = directories[0] if len(directories) == 1 else None
+        try:
+            told = [orjson.loads((directory / _FACTS).read_bytes()) for directory in directories]
+            facts = told[0] if alone else {}
+            stage = cls(max((one["lateness"] for one in told), default=0), combinations, facts.get("shards"), keep)
+            stage._clock, stage._calls = facts.get("clock"), facts.get("calls", 0)
+            stage._now, stage.late, stage._counted = facts.get("now"), facts.get("late", 0), facts.get("counted", {})
+            stage._refused = facts.get("refused", {})
+            stage.patterns = Patterns.assembled([(read(d)[1].num_rows, read_patterns(d)) for d in directories])
+            if not stage.patterns:
+                return stage
+            if alone is not None:
+                for at, shard in enumerate(stage._shards):
+                    with open(alone / f"shard-{at}.npz", "rb") as file, np.load(file) as state:
+                        shard.restore({name: state[name] for name in state.files})
+        except (OSError, AttributeError, KeyError, TypeError, ValueError, EOFError, BadZipFile) as error:
+            if isinstance(error, SnapshotError):
+                raise
+            raise SnapshotError(
+                "the patterns of a snapshot", f"{type(error).__name__}: {error}", str(directories[0])
+            ) from None
+        homes = {int(o): at for at, shard in enumerate(stage._shards) for o in shard.owners()}
+        for standing in list(stage.patterns.standing(lambda _: stage._calls + 1)):
+            home = homes.get(standing.owner)
+            if home is None:
+                stage._new[standing.owner] = stage._calls + 1, stage._clock
+                continue
+            stage._know(home, stage.patterns.filters_of(standing.owner))
+        return stage
+
+    def close(self) -> None:
+        """End the threads."""
+        history = self._history
+        if history is not None and history.serves(self):
+            if self._stopped is None and self._past.forgotten > self._forgotten:
+                history.forget(self._past.forgotten)
+            history.release(self)
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+            self._pool = None
+
+
+def arrivals(
+    found: Passed,
+    columns: Sequence[object],
+    shard: Combine,
+    numbers: NDArray[np.int32],
+    clock: int | NDArray[np.int64],
+    version: int | NDArray[np.int64],
+) -> Arrivals:
+    """Publications as a shard takes them: filters by its numbers, values by its columns."""
+    memory = shard.memory
+    start, hits = own_numbers(found.start, found.hits, numbers, np.empty(memory.key.length, np.int64))
+    place = [columns.index(column) if column in columns else -1 for column in memory.columns]
+    values = np.full((len(found.rows), len(place)), np.nan)
+    for i, at in enumerate(place):
+        if at >= 0:
+            values[:, i] = found.values[:, at]
+    n = len(found.rows)
+    everyone = Arrivals(
+        found.time, np.broadcast_to(clock, n), np.zeros(n, np.int64), np.broadcast_to(version, n),
+        found.offsets, found.letters, found.phase, found.hash, found.source, values, start, hits,
+    )  # fmt: skip
+    some = np.flatnonzero(np.diff(start))
+    return everyone if len(some) == n else everyone.picked(some)

@@ -1,0 +1,261 @@
+"""Who asks what about the past: the clauses, atoms and recollections of all subscriptions of a shard, each once.
+
+Subscriptions come as plans (``patterns/past_compile.py``) and become rows that ``kernels/past.py`` walks through. What
+events there are is not known here, only the lists that they will stand in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tidegate.kernels.past import (
+    ATOM,
+    COMPARISONS,
+    ENDED,
+    EVENT_LIST,
+    FILTER,
+    LIST_OF,
+    LIST_ONE,
+    LIST_TWO,
+    NO_ELDERS,
+    OF,
+    POINTS,
+    RECOLLECTION,
+    RELATIONS,
+    RUNNING,
+    TOTAL,
+    VALUES,
+)
+from tidegate.patterns.arrays import Arrays, Growing
+from tidegate.patterns.memory import LONG_AGO, Memory
+from tidegate.patterns.past_compile import Atom, Clause, Plan, planned
+from tidegate.patterns.pattern import Admission
+from tidegate.predicates.column import Column, column
+
+__all__ = ["LEFT", "PastQuestions"]
+
+#: What stands on the left of a relation and is no column, as the kernel knows it.
+LEFT = {"start": -1, "end": -2, "event": -3, "time": -4}
+
+
+class PastQuestions:
+    """Clauses, atoms, recollections and their lists, as flat arrays of a shard."""
+
+    def __init__(self, arrays: Arrays, memory: Memory) -> None:
+        self.memory = memory
+
+        def rows(name: str, width: int | None = None, dtype: Any = np.int64) -> Growing:
+            return arrays.get(f"past-{name}", dtype, width)
+
+        self.rule, self.filter, self.literal_start, self.literal = map(rows, ("rule", "filter", "start", "literal"))
+        self.atoms, self.atom_key = rows("atoms", ATOM), rows("atom_key", 16, np.uint8)
+        self.recollections, self.key = rows("recollections", RECOLLECTION), rows("key", 16, np.uint8)
+        self.elders, self.lists = rows("elders", 4, np.float64), rows("lists", EVENT_LIST)
+        self.of_filter, self.clauses, self.recollection_of = map(rows, ("of_filter", "clauses", "recollection_of"))
+        self.value_start, self.value_list = map(rows, ("value_start", "value_list"))
+
+    def clear(self) -> None:
+        """Nobody asks anything."""
+        for array in (
+            self.rule, self.filter, self.literal, self.atoms, self.atom_key, self.recollections, self.key, self.elders,
+            self.lists,
+        ):  # fmt: skip
+            array.replace(array.used[:0])
+        self.literal_start.replace(np.zeros(1, np.int64))
+        self._arrange()
+
+    def add(self, slots: Sequence[int], admissions: Sequence[Admission]) -> None:
+        """Take what subscriptions ask."""
+        adding = _Adding(self)
+        for slot, admission in zip(slots, admissions, strict=True):
+            adding.take(slot, admission)
+        adding.close()
+        self._arrange()
+
+    def keep(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Let go of what only those asked who are not kept; the new numbers of the recollections, −1 for none."""
+        live = _Live(self, kept)
+        sizes = np.diff(self.literal_start.used)
+        self.literal.replace(live.atom_place[self.literal.used[np.repeat(live.clauses, sizes)] >> 1] * 2
+                              + (self.literal.used[np.repeat(live.clauses, sizes)] & 1))  # fmt: skip
+        self.literal_start.replace(np.concatenate(([0], np.cumsum(sizes[live.clauses]))))
+        rules = self.rule.used[live.clauses]
+        place = np.cumsum(kept) - 1
+        self.rule.replace(np.where(rules >= 0, place[np.maximum(rules, 0)], ~live.place[np.maximum(~rules, 0)]))
+        self.filter.replace(self.filter.used[live.clauses])
+        lists = live.recollections[self.lists.used[:, LIST_OF]]
+        list_place = np.append(np.where(lists, np.cumsum(lists) - 1, -1), -1)
+        recollections = self.recollections.used[live.recollections]
+        for which in (ENDED, RUNNING):
+            recollections[:, which] = list_place[recollections[:, which]]
+        self.recollections.replace(recollections)
+        self.key.replace(self.key.used[live.recollections])
+        self.elders.replace(self.elders.used[live.recollections])
+        rows = self.lists.used[lists]
+        rows[:, LIST_OF] = live.place[rows[:, LIST_OF]]
+        self.lists.replace(rows)
+        atoms = self.atoms.used[live.atoms]
+        atoms[:, OF] = live.place[atoms[:, OF]]
+        atoms[:, ATOM - 3 :] = list_place[atoms[:, ATOM - 3 :]]
+        self.atoms.replace(atoms)
+        self.atom_key.replace(self.atom_key.used[live.atoms])
+        self._arrange()
+        return live.place
+
+    def _arrange(self) -> None:
+        """Who is asked by which filter, and which lists of values a recollection has."""
+        filters = self.filter.used
+        self.of_filter.replace(_starts(filters, int(filters.max(initial=-1)) + 1))
+        self.clauses.replace(np.argsort(filters, kind="stable"))
+        plain = self.recollections.used[:, FILTER]
+        of = np.full(int(plain.max(initial=-1)) + 1, -1)
+        of[plain[plain >= 0]] = np.flatnonzero(plain >= 0)
+        self.recollection_of.replace(of)
+        lists = self.lists.used
+        values = np.flatnonzero(lists[:, LIST_ONE] >= 0)
+        values = values[np.argsort(lists[values, LIST_OF], kind="stable")]
+        self.value_start.replace(_starts(lists[values, LIST_OF], self.recollections.length))
+        self.value_list.replace(values)
+
+
+def _starts(sorted_or_not: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Where each of so many numbers begins, once they are in order."""
+    return np.concatenate(([0], np.cumsum(np.bincount(sorted_or_not, minlength=count))))
+
+
+class _Adding:
+    """Admissions, put into the arrays: what several ask is there once."""
+
+    def __init__(self, asked: PastQuestions) -> None:
+        self._asked = asked
+        self._columns: dict[Column, int] = {}
+        self._recollections = {row.tobytes(): i for i, row in enumerate(asked.key.used)}
+        self._atoms = {row.tobytes(): i for i, row in enumerate(asked.atom_key.used)}
+        pairs = asked.lists.used[:, [LIST_OF, LIST_ONE, LIST_TWO]].tolist()
+        self._lists = {tuple(pair): i for i, pair in enumerate(pairs) if pair[1] >= 0}
+        self._new_clauses: list[tuple[int, int, list[int]]] = []
+
+    def take(self, slot: int, admission: Admission) -> None:
+        """One subscription."""
+        plan = planned(admission.form, admission.numbers)
+        self._asked.memory.want(plan.columns())
+        self._columns = {known: i for i, known in enumerate(self._asked.memory.columns)}
+        self._clauses(slot, plan.clauses, plan, admission)
+
+    def close(self) -> None:
+        """Write the clauses."""
+        asked = self._asked
+        asked.rule.extend(np.array([rule for rule, _, _ in self._new_clauses], np.int64))
+        asked.filter.extend(np.array([f for _, f, _ in self._new_clauses], np.int64))
+        asked.literal.extend(np.array([i for _, _, literals in self._new_clauses for i in literals], np.int64))
+        sizes = np.array([len(literals) for _, _, literals in self._new_clauses], np.int64)
+        asked.literal_start.extend(asked.literal_start.used[-1] + np.cumsum(sizes))
+
+    def _clauses(self, rule: int, clauses: Sequence[Clause], plan: Plan, admission: Admission) -> None:
+        for filter, literals in clauses:
+            atoms = [2 * self._atom(plan.atoms[i >> 1], plan, admission) + (i & 1) for i in literals]
+            self._new_clauses.append((rule, admission.filters[filter], atoms))
+
+    def _name(self, of: int, plan: Plan, admission: Admission) -> list[Any]:
+        """What tells a recollection apart: a filter, or a rule and the version since which it sees."""
+        if of >= 0:
+            return [admission.filters[of]]
+        clauses = [
+            [admission.filters[f], [[i & 1, self._atom_name(plan.atoms[i >> 1], plan, admission)] for i in literals]]
+            for f, literals in plan.rules[-1 - of]
+        ]
+        return [admission.since, sorted(clauses, key=repr)]
+
+    def _atom_name(self, atom: Atom, plan: Plan, admission: Admission) -> list[Any]:
+        return [*atom[:2], *atom[3:], self._name(atom.of, plan, admission)]
+
+    def _recollection(self, of: int, plan: Plan, admission: Admission) -> int:
+        key = _digest(self._name(of, plan, admission))
+        number = self._recollections.get(key)
+        if number is None:
+            asked = self._asked
+            number = self._recollections[key] = asked.recollections.length
+            asked.key.extend(np.frombuffer(key, np.uint8)[None])
+            row = [admission.filters[of], LONG_AGO, -1, -1, 0] if of >= 0 else [-1, admission.since, -1, -1, 0]
+            asked.recollections.extend(np.array([row], np.int64))
+            asked.elders.extend(np.array([NO_ELDERS]))
+            if of < 0:
+                self._clauses(~number, plan.rules[-1 - of], plan, admission)
+        return number
+
+    def _atom(self, atom: Atom, plan: Plan, admission: Admission) -> int:
+        key = _digest(self._atom_name(atom, plan, admission))
+        number = self._atoms.get(key)
+        if number is None:
+            of = self._recollection(atom.of, plan, admission)
+            lefts = [-1 if c is None else self._columns[c] for c in atom.lefts]
+            lists = [-1, -1, -1]
+            if atom.attribute is None:
+                op = RELATIONS.index(atom.op) + (0 if atom.left == "event" else POINTS)
+                lefts[0] = LEFT.get(atom.left, self._columns.get(column("time", atom.left), -1))
+                self._remember_times(of)
+            else:
+                op = VALUES + COMPARISONS.index(atom.op)
+                lists = self._remember_values(of, atom)
+            number = self._atoms[key] = self._asked.atoms.length
+            self._asked.atom_key.extend(np.frombuffer(key, np.uint8)[None])
+            row = [op, *lefts, of, atom.limit, atom.tolerance, *lists]
+            self._asked.atoms.extend(np.array([row], np.int64))
+        return number
+
+    def _remember_times(self, of: int) -> None:
+        row = self._asked.recollections.used[of]
+        if row[ENDED] < 0:
+            row[ENDED], row[RUNNING] = self._list(of, -1, -1), self._list(of, -1, -1)
+
+    def _remember_values(self, of: int, atom: Atom) -> list[int]:
+        """The lists of values that an atom compares with: as numbers, as instants, as texts."""
+        found = []
+        for kind in range(3):
+            left, right = atom.lefts[kind], atom.rights[kind]
+            if left is None or right is None:
+                found.append(-1)
+                continue
+            other = atom.rights[3] if kind == 2 else None
+            one, two = self._columns[right], -1 if other is None else self._columns[other]
+            key = (of, one, two)
+            if key not in self._lists:
+                self._lists[key] = self._list(*key)
+            found.append(self._lists[key])
+        return found
+
+    def _list(self, of: int, one: int, two: int) -> int:
+        lists = self._asked.lists
+        total = self._asked.recollections.used[of, TOTAL]
+        lists.extend(np.array([[0, 0, 0, 0, of, one, two, total]], np.int64))
+        return lists.length - 1
+
+
+def _digest(name: list[Any]) -> bytes:
+    return blake2b(orjson.dumps(name), digest_size=16).digest()
+
+
+class _Live:
+    """What is still asked when some subscriptions have gone."""
+
+    def __init__(self, asked: PastQuestions, slots: NDArray[np.bool_]) -> None:
+        rules, start, literals = asked.rule.used, asked.literal_start.used, asked.literal.used
+        self.clauses = np.zeros(len(rules), np.bool_)
+        self.atoms = np.zeros(asked.atoms.length, np.bool_)
+        self.recollections = np.zeros(asked.recollections.length, np.bool_)
+        fresh = np.flatnonzero((rules >= 0) & slots[np.maximum(rules, 0)])
+        while len(fresh):
+            self.clauses[fresh] = True
+            for clause in fresh:
+                self.atoms[literals[start[clause] : start[clause + 1]] >> 1] = True
+            self.recollections[asked.atoms.used[self.atoms, OF]] = True
+            wanted = (rules < 0) & self.recollections[np.where(rules < 0, ~rules, 0)]
+            fresh = np.flatnonzero(wanted & ~self.clauses)
+        self.atom_place = np.where(self.atoms, np.cumsum(self.atoms) - 1, -1)
+        self.place = np.where(self.recollections, np.cumsum(self.recollections) - 1, -1)

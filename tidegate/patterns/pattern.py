@@ -1,0 +1,256 @@
+"""The contract of a pattern: what must hold over several publications and over time.
+
+A pattern is plain data: the family it is of, its *form* (all that is not a number), its numbers, and its filters,
+which are ordinary filters that it shares with every other pattern that has the same one. A family keeps all patterns
+of its kind that live in one shard, side by side in flat arrays (``Arrays``), and is given publications in the order
+of their time. Every family has an oracle in ``tests/patterns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.language.limits import Limits
+from tidegate.language.tree import Call, Node
+from tidegate.predicates.column import Column, Row
+from tidegate.predicates.filter import Filter
+
+if TYPE_CHECKING:
+    from tidegate.patterns.arrays import Arrays
+    from tidegate.patterns.memory import Memory, Step
+
+__all__ = [
+    "FAMILIES",
+    "NEVER",
+    "Admission",
+    "BeyondLimit",
+    "Family",
+    "FamilyResult",
+    "Inner",
+    "Parts",
+    "Pattern",
+    "family",
+    "family_of",
+]
+
+#: A moment, or a version, that never comes.
+NEVER = 2**62
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A filter of a pattern. Two with the same text are one."""
+
+    text: bytes
+    filter: Filter = field(compare=False)
+
+    @cached_property
+    def key(self) -> bytes:
+        """128 bits that stand for the text, wherever filters are numbered anew."""
+        return blake2b(self.text, digest_size=16).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A pattern of a subscription. Nothing is told of it at a moment of ``ends`` or later."""
+
+    family: str
+    form: str
+    numbers: tuple[float, ...]
+    filters: tuple[Inner, ...]
+    begins: int | None = None
+    ends: int | None = None
+
+
+class Parts(NamedTuple):
+    """What a family makes of a call: its form, its numbers, and the conditions that are its filters."""
+
+    form: str
+    numbers: tuple[float, ...]
+    filters: tuple[Node, ...]
+    timeless: frozenset[int] = frozenset()
+    """Filters that the subscription's time of activity does not bound."""
+
+
+class FamilyResult(NamedTuple):
+    """What is told: slots of subscriptions, moments, scores and distances (NaN where there is none), and the
+    publications of i, by their place in memory, at ``items[start[i]:start[i + 1]]``; ``raised`` has the one that
+    completed it, or −1.
+    """
+
+    slot: NDArray[np.int64]
+    moment: NDArray[np.int64]
+    score: NDArray[np.float64]
+    distance: NDArray[np.float64]
+    start: NDArray[np.int64]
+    items: NDArray[np.int64]
+    raised: NDArray[np.int64]
+
+    @staticmethod
+    def single(
+        slot: NDArray[np.int64], moment: NDArray[np.int64], item: NDArray[np.int64], score: NDArray[np.float64] | None
+    ) -> FamilyResult:
+        """Of at most one publication each; −1 for none."""
+        nothing = np.full(len(slot), np.nan)
+        start = np.concatenate(([0], np.cumsum(item >= 0)))
+        return FamilyResult(slot, moment, nothing if score is None else score, nothing, start, item[item >= 0], item)
+
+
+class Admission(NamedTuple):
+    """A subscription that enters a shard: who it is, when it was made and ended (versions), and when it began."""
+
+    owner: int
+    since: int
+    until: int
+    form: str
+    numbers: Sequence[float]
+    filters: Sequence[int]
+    """Numbers of the filters in the shard."""
+    clock: int | None
+    """How far the clock was when it was made; None if it was not running yet."""
+    begins: int
+    """The moment before which it sees nothing."""
+    ends: int
+    """The last moment at which anything is told."""
+
+
+class Family:
+    """All patterns of one kind in one shard. Subclasses keep their state in ``arrays`` and nowhere else."""
+
+    name: ClassVar[str]
+    ops: ClassVar[tuple[str, ...]] = ()
+    """Names of the calls that may be of the family; its own name if there are none."""
+    arity: ClassVar[tuple[int, int]]
+    """Of the call that is claimed."""
+    takes_all: ClassVar[bool] = False
+    """Whether the whole expression is compiled, wherever in it the calls stand."""
+    example: ClassVar[str]
+
+    def __init__(self, arrays: Arrays, memory: Memory) -> None:
+        self.arrays, self.memory = arrays, memory
+        own = self.name
+        self.owner = arrays.get(f"{own}-owner", np.int64)
+        self.since = arrays.get(f"{own}-since", np.int64)
+        self.until = arrays.get(f"{own}-until", np.int64)
+        self.end = arrays.get(f"{own}-end", np.int64)
+        """The last moment at which the clock tells it anything."""
+        self.closing = arrays.get(f"{own}-closing", np.int64)
+        """The time of the last publication that tells it anything."""
+
+    # --- language ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def claims(cls, call: Call) -> bool:
+        """Whether a call of one of ``ops`` is a pattern of this family."""
+        return call.op == cls.name
+
+    @classmethod
+    def compile(cls, call: Call, limits: Limits) -> Parts:
+        """What a call means; raises ``Mismatch`` or ``BeyondLimit``."""
+        raise TypeError(f"{cls.__name__} compiles nothing")
+
+    @classmethod
+    def sees(cls, form: str, publication: Row) -> bool:
+        """Whether a pattern of that form looks at a publication that passes its filters."""
+        return True
+
+    @classmethod
+    def columns(cls, form: str) -> tuple[Column, ...]:
+        """The numbers of a publication that patterns of that form look at."""
+        return ()
+
+    @classmethod
+    def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
+        """For how long, and for how many publications, what passed a filter must be remembered."""
+        raise TypeError(f"{cls.__name__} has no window")
+
+    # --- subscriptions ----------------------------------------------------------------------------------------------
+
+    def _enter(self, admissions: Sequence[Admission]) -> NDArray[np.int64]:
+        """Take the fields that all families have; the slots."""
+        first = self.owner.length
+        columns = [
+            (self.owner, [a.owner for a in admissions]),
+            (self.since, [a.since for a in admissions]),
+            (self.until, [a.until for a in admissions]),
+            (self.end, [a.ends for a in admissions]),
+            (self.closing, [a.ends for a in admissions]),
+        ]
+        for array, values in columns:
+            array.extend(np.array(values, np.int64))
+        return np.arange(first, self.owner.length)
+
+    def _leave(self, kept: NDArray[np.bool_]) -> None:
+        """Keep only some of the slots in the arrays that all families have."""
+        for array in (self.owner, self.since, self.until, self.end, self.closing):
+            array.replace(array.used[kept])
+
+    def add(self, admissions: Sequence[Admission]) -> None:
+        """Take subscriptions."""
+        raise TypeError(f"{type(self).__name__} takes none")
+
+    def remove(self, slots: NDArray[np.int64]) -> None:
+        """Let go of subscriptions; the others may change their slots."""
+        raise TypeError(f"{type(self).__name__} has none")
+
+    def wake(self, clock: int) -> None:
+        """The clock has begun to run."""
+
+    # --- publications -----------------------------------------------------------------------------------------------
+
+    def step(self, step: Step) -> FamilyResult:
+        """Give a batch of publications to all subscriptions."""
+        raise TypeError(f"{type(self).__name__} steps nowhere")
+
+    def advance(self, clock: int) -> FamilyResult | None:
+        """Let the clock run to a moment, with everything up to it."""
+        return None
+
+    def raised(self, told: Sequence[FamilyResult]) -> Sequence[FamilyResult]:
+        """What ``step`` and ``advance`` told of one batch, in the order in which it is raised."""
+        return told
+
+    def items(self) -> list[NDArray[np.int64]]:
+        """The arrays that name publications by their place in memory, which may change."""
+        return []
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What is counted, beside what is told."""
+        return {}
+
+
+#: Every family of patterns by the name of its function.
+FAMILIES: dict[str, type[Family]] = {}
+#: The families that may claim a call of some name.
+_CLAIMANTS: dict[str, list[type[Family]]] = {}
+
+
+def family(cls: type[Family]) -> type[Family]:
+    """Register a family; decorates its class."""
+    FAMILIES[cls.name] = cls
+    for op in cls.ops or (cls.name,):
+        _CLAIMANTS.setdefault(op, []).append(cls)
+    return cls
+
+
+def family_of(node: Node) -> type[Family] | None:
+    """The family that a node is a pattern of; None if it is none."""
+    if type(node) is not Call:
+        return None
+    return next((found for found in _CLAIMANTS.get(node.op, ()) if found.claims(node)), None)
+
+
+class BeyondLimit(Exception):
+    """A number that a setting does not allow; becomes a ``LimitError`` with the place in the source."""
+
+    def __init__(self, expected: str, got: str, node: Node) -> None:
+        super().__init__(expected, got)
+        self.expected, self.got, self.node = expected, got, node

@@ -1,0 +1,36 @@
+"""What is done once a minute beside the batches, and may fail without harm: it is tried again a minute later."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+__all__ = ["Maintenance"]
+
+_EVERY = 60.0
+_log = logging.getLogger("tidegate")
+
+
+class Maintenance:
+    """A thread that calls a function every minute until it is stopped."""
+
+    def __init__(self, work: Callable[[], None], every: float = _EVERY) -> None:
+        self._work, self._every = work, every
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tidegate-upkeep", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ending.wait(self._every):
+            try:
+                self._work()
+            except Exception as error:
+                _log.warning("upkeep will be tried again: %s", error)

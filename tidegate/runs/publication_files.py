@@ -1,0 +1,217 @@
+"""Files of publications for the pipeline: JSON Lines, CSV or Parquet, read piece by piece, what is wrong set aside.
+
+The file may lie on this machine or wherever ``pyarrow.fs`` reaches. A row that is no publication, and a file that is
+damaged, become faults that name their place; only a file that cannot be read just now is an error.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+
+from tidegate.model import RESERVED
+from tidegate.records import expand
+from tidegate.rejected_row import QuarantinedRow
+
+__all__ = ["FORMATS", "FilePart", "publications"]
+
+#: Endings by format.
+FORMATS = {"jsonl": (".jsonl", ".ndjson"), "csv": (".csv",), "parquet": (".parquet",)}
+
+_INSTANT = pa.timestamp("us", "UTC")
+_KEPT = frozenset(RESERVED) - {"event"}
+
+
+class FilePart(NamedTuple):
+    """Some publications of a file: tables (their values are not checked yet), and what was none."""
+
+    tables: list[pa.Table]
+    faults: list[QuarantinedRow]
+
+
+def publications(path: str, wanted: Collection[str], size: int) -> Iterator[FilePart]:
+    """The publications of a file, about ``size`` at a time, with the reserved names and the attributes wanted."""
+    filesystem, name = _located(path)
+    ending = f".{name.rsplit('.', 1)[-1].lower()}"
+    if ending in FORMATS["parquet"]:
+        yield from _parquet(filesystem, name, wanted, size)
+    elif ending in FORMATS["csv"]:
+        yield from _csv(filesystem, name, wanted, size)
+    else:
+        yield from _lines(filesystem, name, wanted, size)
+
+
+def _located(path: str) -> tuple[fs.FileSystem, str]:
+    """Spark writes ``file:/a/b`` and escapes what a URL must."""
+    if "://" in path and not path.startswith("file:"):
+        filesystem, name = fs.FileSystem.from_uri(path)
+        return filesystem, name
+    return fs.LocalFileSystem(), unquote(urlsplit(path).path) if path.startswith("file:") else path
+
+
+# --- JSON Lines -----------------------------------------------------------------------------------------------------
+
+
+def _lines(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int) -> Iterator[FilePart]:
+    number = 0
+    with filesystem.open_input_stream(name) as raw, io.BufferedReader(raw) as file:
+        while some := list(islice(file, size)):
+            numbered = [(n, line) for n, line in enumerate(some, number + 1) if line.strip()]
+            number += len(some)
+            tables, faults = expand([line for _, line in numbered], wanted)
+            refused = [
+                QuarantinedRow(
+                    f"{fault.reason}; line {numbered[fault.row][0]} of {name}", _text(numbered[fault.row][1])
+                )
+                for fault in faults
+            ]
+            yield FilePart([table for _, table in tables], refused)
+
+
+def _text(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip("\r\n")
+
+
+# --- CSV ------------------------------------------------------------------------------------------------------------
+
+
+def _csv(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int) -> Iterator[FilePart]:
+    """Cells are read twice: an attribute is a number only if every cell of the file is one. Empty cells are missing."""
+    kinds = _kinds(filesystem, name, wanted, size)
+    for header, rows, faults in _rows(filesystem, name, size):
+        columns: dict[str, pa.Array] = {}
+        bad: dict[int, str] = {}
+        for at, column in enumerate(header):
+            if column not in kinds:
+                continue
+            cells = [row[at] or None for _, row in rows]
+            columns[column], wrong = _cast(cells, kinds[column])
+            bad |= {i: f"expected {_EXPECTED[kinds[column]]} as {column}; got {cells[i]!r}" for i in wrong}
+        table = _with_points(pa.table(columns)) if columns else pa.table({})
+        for i, reason in sorted(bad.items()):
+            faults.append(QuarantinedRow(f"{reason}; line {rows[i][0]} of {name}", ",".join(rows[i][1])))
+        good = [i for i in range(len(rows)) if i not in bad]
+        yield FilePart([table.take(good) if bad else table] if rows else [], faults)
+
+
+_EXPECTED = {
+    pa.float64(): "a number",
+    _INSTANT: "a timestamp with its offset from UTC",
+    pa.bool_(): "true or false",
+    pa.string(): "text",
+}
+_GUESSES = (pa.float64(), _INSTANT, pa.bool_(), pa.string())
+
+
+def _kinds(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int) -> dict[str, pa.DataType]:
+    """The kind of each column that is kept: as its reserved name says, else the first that fits all its cells."""
+    kinds: dict[str, list[pa.DataType]] = {}
+    for header, rows, _ in _rows(filesystem, name, size):
+        if not kinds:
+            kinds = {column: _fixed(column) for column in header if _is_kept(column, wanted)}
+        for at, column in enumerate(header):
+            cells = [row[at] or None for _, row in rows]
+            while len(kinds.get(column, ())) > 1 and _cast(cells, kinds[column][0])[1]:
+                del kinds[column][0]
+    return {column: left[0] for column, left in kinds.items()}
+
+
+def _is_kept(column: str, wanted: Collection[str]) -> bool:
+    name = column.removesuffix(".lon").removesuffix(".lat")
+    return name in wanted or name in _KEPT
+
+
+def _fixed(column: str) -> list[pa.DataType]:
+    if column.endswith((".lon", ".lat")):
+        return [pa.float64()]
+    known = {"text": [pa.string()], "time": [_INSTANT]}
+    return known.get(RESERVED.get(column, ""), list(_GUESSES))
+
+
+def _cast(cells: list[str | None], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """The cells as values, and which of them are none (and null)."""
+    texts = pa.array(cells, pa.string())
+    try:
+        return texts.cast(kind), []
+    except pa.ArrowInvalid:
+        pass
+    values: list[object] = []
+    wrong: list[int] = []
+    for i, text in enumerate(texts):
+        try:
+            values.append(text.cast(kind).as_py())
+        except (pa.ArrowInvalid, ValueError, OverflowError):
+            values.append(None)
+            wrong.append(i)
+    return pa.array(values, kind), wrong
+
+
+_Rows = tuple[list[str], list[tuple[int, list[str]]], list[QuarantinedRow]]
+
+
+def _rows(filesystem: fs.FileSystem, name: str, size: int) -> Iterator[_Rows]:
+    """The header, with some numbered rows at a time that have as many cells as it; the others as faults."""
+    with (
+        filesystem.open_input_stream(name) as raw,
+        io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8-sig", errors="replace", newline="") as file,
+    ):
+        reader = csv.reader(file)
+        header = next((row for row in reader if row), [])
+        if len(set(header)) < len(header):
+            twice = next(column for column in header if header.count(column) > 1)
+            yield [], [], [QuarantinedRow(f"expected each column once in the header; got {twice!r} twice; {name}", "")]
+            return
+        while True:
+            rows: list[tuple[int, list[str]]] = []
+            faults: list[QuarantinedRow] = []
+            try:
+                for row in islice(reader, size):
+                    if len(row) == len(header):
+                        rows.append((reader.line_num, row))
+                    elif row:
+                        reason = f"expected {len(header)} cells as in the header; got {len(row)}"
+                        faults.append(QuarantinedRow(f"{reason}; line {reader.line_num} of {name}", ",".join(row)))
+                    else:
+                        continue
+            except csv.Error as wrong:
+                faults.append(
+                    QuarantinedRow(f"expected a row of CSV; got {wrong}; line {reader.line_num} of {name}", "")
+                )
+            if not rows and not faults:
+                return
+            yield header, rows, faults
+
+
+def _with_points(table: pa.Table) -> pa.Table:
+    """Columns x.lon and x.lat as one column x of points."""
+    for name in [name.removesuffix(".lon") for name in table.column_names if name.endswith(".lon")]:
+        if f"{name}.lat" not in table.column_names or name in table.column_names:
+            continue
+        lon, lat = (table.column(f"{name}.{part}").combine_chunks().cast(pa.float64()) for part in ("lon", "lat"))
+        points = pa.StructArray.from_arrays([lon, lat], ["lon", "lat"], mask=pc.and_(lon.is_null(), lat.is_null()))
+        table = table.drop_columns([f"{name}.lon", f"{name}.lat"]).append_column(name, points)
+    return table
+
+
+# --- Parquet --------------------------------------------------------------------------------------------------------
+
+
+def _parquet(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int) -> Iterator[FilePart]:
+    with filesystem.open_input_file(name) as raw:
+        try:
+            file = pq.ParquetFile(raw)
+            columns = [column for column in file.schema_arrow.names if _is_kept(column, wanted)]
+            for batch in file.iter_batches(size, columns=columns):
+                yield FilePart([_with_points(pa.Table.from_batches([batch]))], [])
+        except pa.ArrowException as wrong:
+            said = next(iter(str(wrong).splitlines()), type(wrong).__name__)
+            yield FilePart([], [QuarantinedRow(f"expected a whole Parquet file; got {said}; {name}", "")])

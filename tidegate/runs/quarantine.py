@@ -1,0 +1,58 @@
+"""The quarantine: rows that are no publications, kept with the reason, so that one of them never stops a query.
+
+A task writes the faults of its part of a batch to a file of its own, under a name that a retry of the task gives
+again: what was written before is replaced, not repeated.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import orjson
+
+from tidegate.rejected_row import QuarantinedRow
+from tidegate.store.storage import Storage, storage_at
+
+__all__ = ["Quarantine"]
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """Files of JSON Lines, ``batch-…-part-….jsonl``, at a path or URL; ``query`` tells apart those that share it."""
+
+    location: str
+    query: str = ""
+
+    @staticmethod
+    def at(location: str | os.PathLike[str], query: str = "") -> Quarantine:
+        return Quarantine(os.fspath(location), query)
+
+    @cached_property
+    def _storage(self) -> Storage:
+        return storage_at(self.location)
+
+    def keep(self, batch: int, part: int, faults: Sequence[QuarantinedRow]) -> None:
+        """Write the faults of one part of a batch, in place of what an earlier attempt wrote."""
+        lines = [orjson.dumps({"reason": f.reason, "row": f.row}, option=orjson.OPT_APPEND_NEWLINE) for f in faults]
+        self._storage.write(f"{self._prefix(batch)}part-{part:05d}.jsonl", b"".join(lines))
+
+    def begin(self, batch: int) -> None:
+        """Remove what an earlier run of this batch left: it may have been cut into more parts."""
+        for name in self._storage.names():
+            if name.startswith(self._prefix(batch)):
+                self._storage.remove(name)
+
+    def faults(self) -> list[QuarantinedRow]:
+        """Everything that is kept, in the order of batches."""
+        found = []
+        for name in sorted(self._storage.names()):
+            if name.startswith(self.query) and name.endswith(".jsonl"):
+                lines = (self._storage.read(name) or b"").splitlines()
+                found += [QuarantinedRow(**orjson.loads(line)) for line in lines]
+        return found
+
+    def _prefix(self, batch: int) -> str:
+        return f"{self.query}{'-' if self.query else ''}batch-{batch:012d}-"

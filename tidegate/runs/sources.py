@@ -1,0 +1,175 @@
+"""Where publications come from: the log, files, Kafka, the generator of the demo. What each is and how it is kept.
+
+A runner reads a source in batches; how Spark does that is said in ``pipeline/streams.py``. All of them replay: asked
+again for the same offsets they give the same publications, which is what exactly once rests on. Knows nothing of Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from time import monotonic
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.demo import tables
+from tidegate.errors import SettingError, shown
+from tidegate.runs.limits import BATCH_ROWS
+from tidegate.runs.publication_files import FORMATS
+from tidegate.store.log import Log
+from tidegate.store.registry import Registry
+
+__all__ = ["FilesSource", "GeneratorSource", "KafkaSource", "LogSource", "Source"]
+
+
+class Source(ABC):
+    """One way in. ``identity`` is what a checkpoint belongs to: offsets of one source mean nothing to another."""
+
+    identity: str
+    stamps: ClassVar[bool] = False
+    """Whether publications carry the version of the registry at which they appeared."""
+    ticks: ClassVar[bool] = False
+    """Whether it can tell patterns the time of day."""
+
+    def done(self, offset: dict[str, Any]) -> None:
+        """Everything before this offset has been processed, and need not be kept for us. Called now and then."""
+        return
+
+    def check(self) -> None:
+        """Raise what went wrong beside the batches, if anything did. Called now and then."""
+        return
+
+    def close(self) -> None:
+        """Let go of what is open."""
+        return
+
+
+class LogSource(Source):
+    """The durable local log. What is older than ``keep_seconds`` or beyond ``keep_bytes`` and done with is dropped."""
+
+    stamps = True
+    ticks = True
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        rows: int = BATCH_ROWS,
+        pieces: int | None = None,
+        keep_seconds: float | None = None,
+        keep_bytes: int | None = None,
+    ) -> None:
+        self.path, self.rows, self.pieces = os.path.abspath(path), rows, pieces
+        self._age = None if keep_seconds is None else timedelta(seconds=keep_seconds)
+        self._size = keep_bytes
+        self.identity = f"log {self.path}"
+        Log(self.path).close()  # publishers may come later than the run
+
+    def done(self, offset: dict[str, Any]) -> None:
+        if self._age is not None or self._size is not None:
+            with Log(self.path) as log:
+                log.retain(before=offset["row"], age=self._age, size=self._size)
+
+
+class FilesSource(Source):
+    """Files of a folder, and those that come to it later; ``files`` of them in a batch at most."""
+
+    def __init__(self, path: str, *, format: str | None = None, files: int = 16) -> None:
+        if format is not None and format not in FORMATS:
+            raise SettingError(f"one of {', '.join(FORMATS)} as format", shown(format))
+        if "://" not in path and not Path(path).is_dir():
+            raise SettingError("a folder that exists", shown(path))
+        self.path, self.files = path if "://" in path else os.path.abspath(path), files
+        self.endings = [ending for name, known in FORMATS.items() if format in (None, name) for ending in known]
+        self.identity = f"files {self.path}"
+
+
+class KafkaSource(Source):
+    """A topic whose values are publications in JSON. ``options`` are those of Spark's connector."""
+
+    def __init__(
+        self, servers: str, topic: str, *, starting: str = "earliest", options: Mapping[str, str] = {}
+    ) -> None:
+        self.options = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": starting, **options}
+        self.identity = f"kafka {topic}"
+
+
+class GeneratorSource(Source):
+    """The valley of ``tidegate.demo``, written to a log by a thread at a steady rate and read from there.
+
+    The same seed gives the same publications; after a restart it goes on where the log ends.
+    """
+
+    stamps = True  # but it does not tick: the time of the valley is its own
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        seed: int = 7,
+        rate: float = 2000.0,
+        publications: int | None = None,
+        rows: int = BATCH_ROWS,
+    ) -> None:
+        if seed < 0:
+            raise SettingError("a seed of 0 or more", f"{seed}")
+        if rate <= 0:
+            raise SettingError("a rate above 0", f"{rate}")
+        if publications is not None and publications < 1:
+            raise SettingError("1 publication or more", f"{publications}")
+        self.log = LogSource(directory, rows=rows)
+        self._directory, self._seed, self._rate, self._total = os.fspath(directory), seed, rate, publications
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failure: BaseException | None = None
+        self.identity = f"generator {seed}"
+
+    def start(self, registry: Registry | None) -> None:
+        """Begin to write, each publication stamped with the version that the registry has then."""
+        self._thread = threading.Thread(target=self._run, args=(registry,), name="tidegate-generator", daemon=True)
+        self._thread.start()
+
+    def done(self, offset: dict[str, Any]) -> None:
+        self.log.done(offset)
+
+    def _run(self, registry: Registry | None) -> None:
+        try:
+            with Log(self._directory, version=(lambda: registry.version) if registry else (lambda: 0)) as log:
+                began, first = monotonic(), log.end
+                for table in self._pieces(first):
+                    due = began + (log.end - first) / self._rate
+                    if self._stopping.wait(max(0.0, due - monotonic())):
+                        return
+                    log.append(table)
+        except BaseException as error:
+            self.failure = error
+
+    def _pieces(self, done: int) -> Iterator[pa.Table]:
+        """The valley's tables in pieces of a tenth of a second or so, from row ``done`` on."""
+        size = max(1, int(self._rate / 10))
+        row, end = 0, self._total
+        for hour in tables(np.random.default_rng(self._seed)):
+            for start in range(0, len(hour), size):
+                piece = hour.slice(start, size)
+                first, row = row, row + len(piece)
+                if end is not None and row > end:
+                    piece = piece.slice(0, end - first)
+                if row > done and len(piece):
+                    yield piece.slice(max(0, done - first))
+                if end is not None and row >= end:
+                    return
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def close(self) -> None:
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()

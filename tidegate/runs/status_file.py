@@ -1,0 +1,82 @@
+"""The numbers of a run, written once a second beside its checkpoint, so that other processes can show them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from tidegate.errors import TidegateError
+from tidegate.runs.status import StatusSnapshot
+from tidegate.store.storage import storage_at
+
+__all__ = ["PostedStatus", "StatusWriter", "posted"]
+
+_NAME = "status.json"
+_EVERY = 1.0
+#: Seconds after which a run that says it is running cannot be.
+_STALE = 10.0
+_ENDED = ("stopped", "failed", "done")
+
+
+class StatusWriter:
+    """A thread that writes what ``snapshot`` gives. A number that cannot be written just now is not worth a failure."""
+
+    def __init__(self, checkpoint: str, query: str, snapshot: Callable[[], StatusSnapshot]) -> None:
+        self._storage, self._query, self._snapshot = storage_at(checkpoint), query, snapshot
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tidegate-bulletin", daemon=True)
+
+    def __enter__(self) -> StatusWriter:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+        self._post()
+
+    def _run(self) -> None:
+        self._post()
+        while not self._ending.wait(_EVERY):
+            self._post()
+
+    def _post(self) -> None:
+        facts = {"at": datetime.now(UTC), "process": os.getpid(), "query": self._query, **asdict(self._snapshot())}
+        try:
+            self._storage.write(_NAME, orjson.dumps(facts))
+        except (TidegateError, OSError):
+            return
+
+
+@dataclass(frozen=True)
+class PostedStatus:
+    """What a run wrote last, and when."""
+
+    at: datetime
+    process: int
+    query: str
+    numbers: dict[str, Any]
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it says that it runs but has not said so for a while."""
+        age = (datetime.now(UTC) - self.at).total_seconds()
+        return self.numbers["state"] not in _ENDED and age > _STALE
+
+
+def posted(checkpoint: str) -> PostedStatus | None:
+    """What the run of a checkpoint wrote last; None if there was none."""
+    if "://" not in checkpoint and not os.path.isdir(checkpoint):
+        return None  # asking must not make the directory
+    data = storage_at(checkpoint).read(_NAME)
+    if data is None:
+        return None
+    numbers = orjson.loads(data)
+    at = datetime.fromisoformat(numbers.pop("at"))
+    return PostedStatus(at, numbers.pop("process"), numbers.pop("query"), numbers)

@@ -1,0 +1,167 @@
+"""An R*-tree of the spheres' bounding boxes, made by libspatialindex and searched node for node by compiled code.
+
+Manassiev and Jacobsen 2004, §4.1.1 and §5: at most 24 entries in a node, 30 % reinserted. The library unpacks a node
+each time it is visited and does not tell how many rectangles it compared; so the finished tree is taken out of its
+pages as it is and walked here: the same nodes are visited, entries are counted, and all cores take part. As in the
+paper, the spheres of a leaf are compared themselves, not their boxes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rtree import index
+
+from tidegate.kernels.spheres import BOXES, in_boxes
+from tidegate.shapes.scan import aligned, ends_of, grouped
+from tidegate.shapes.structures import Candidates, Structure, structure
+from tidegate.shapes.threads import shared
+
+__all__ = ["RStar", "boxes_of", "library_tree"]
+
+_Floats = NDArray[np.float64]
+
+#: The page that begins with the root's number, the second one written; and what a leaf's page begins with.
+_HEADER, _LEAF = 1, 2
+#: The library takes numbers for the same that differ by no more than an ulp of 1: it makes a point of so thin a box and
+#: leaves a node's box as it is where an entry sticks out by so little, on each level. Boxes are taken to be larger.
+_LOOSE = 1e-14
+#: What share of a node is filled when a tree is made of all spheres at once: nearly all of it, for nothing comes later.
+_FILLED = 0.99
+
+
+class _Pages(index.CustomStorage):
+    """Where the library puts its nodes, in its own bytes."""
+
+    def __init__(self) -> None:
+        self.pages: dict[int, bytes] = {}
+        self._next = 0
+
+    def create(self, returnError: Any) -> None:
+        pass
+
+    def destroy(self, returnError: Any) -> None:
+        pass
+
+    def flush(self, returnError: Any) -> None:
+        pass
+
+    def loadByteArray(self, page: int, returnError: Any) -> bytes:
+        return self.pages[page]
+
+    def storeByteArray(self, page: int, data: bytes, returnError: Any) -> int:
+        if page == self.NewPage:
+            page, self._next = self._next, self._next + 1
+        self.pages[page] = data
+        return page
+
+    def deleteByteArray(self, page: int, returnError: Any) -> None:
+        del self.pages[page]
+
+
+def library_tree(width: int, stream: Iterable[Any] | None = None, pages: _Pages | None = None) -> index.Index:
+    """The library's R*-tree as the paper sets it, from a stream of ``(row, bounds, None)`` or still empty.
+
+    In memory, or in pages that it writes when it is closed.
+    """
+    settings = index.Property()
+    settings.type, settings.variant, settings.dimension = index.RT_RTree, index.RT_Star, width
+    settings.leaf_capacity = settings.index_capacity = BOXES
+    settings.near_minimum_overlap_factor = BOXES  # may not exceed the capacity; the library's own is 32
+    settings.reinsert_factor = 0.3
+    if stream is not None:
+        settings.fill_factor = _FILLED
+    given: list[Any] = [] if stream is None else [stream]
+    if pages is not None:
+        settings.buffering_capacity = 1 << 30  # nothing is written before the end but new nodes, which get their name
+        given.insert(0, pages)
+    return index.Index(*given, properties=settings, interleaved=True)
+
+
+def _bound(width: int) -> float:
+    """Beyond which coordinates are all the same to the tree, for volumes must be numbers: infinite ones crash it."""
+    return float(min(1e12, 10 ** (250 / width)))
+
+
+def boxes_of(features: _Floats, radii: _Floats) -> _Floats:
+    """The lowest and then the highest coordinates of each sphere."""
+    bound = _bound(features.shape[1])
+    return np.clip(np.hstack(ends_of(features, radii[:, None])), -bound, bound)
+
+
+@structure
+class RStar(Structure):
+    """All spheres at once: sorted and packed by the library (sort-tile-recursive). Can be pickled."""
+
+    name: ClassVar[str] = "rstar"
+
+    def __init__(self, features: _Floats, radii: _Floats) -> None:
+        pages = _Pages()
+        if len(features):  # of an empty stream the library makes no tree
+            boxes = boxes_of(features, radii).tolist()
+            stream = ((row, box, None) for row, box in enumerate(boxes))
+            library_tree(features.shape[1], stream, pages).close()
+        self._take(features, radii, pages.pages)
+
+    @classmethod
+    def inserted(cls, features: _Floats, radii: _Floats) -> RStar:
+        """One sphere after another, as the paper does it. To time the library alone, insert in ``library_tree``."""
+        pages, made = _Pages(), cls.__new__(cls)
+        if len(features):
+            tree = library_tree(features.shape[1], None, pages)
+            for row, box in enumerate(boxes_of(features, radii)):
+                tree.insert(row, box)
+            tree.close()
+        made._take(features, radii, pages.pages)
+        return made
+
+    def _take(self, features: _Floats, radii: _Floats, pages: dict[int, bytes]) -> None:
+        """Number the nodes of the pages from the root down, so that those of one node follow each other."""
+        self._size, self._width = features.shape
+        width = self._width
+        entry = np.dtype([("box", "<f8", (2, width)), ("name", "<i8"), ("length", "<u4")])
+        level = [int.from_bytes(pages[_HEADER][:8], "little")] if pages else []
+        nodes: list[tuple[int, int, int]] = []
+        inner: list[_Floats] = []
+        leaves: list[NDArray[np.int64]] = []
+        while level:
+            below: list[int] = []
+            child = len(nodes) + len(level)
+            for page in level:
+                kind, _, count = np.frombuffer(pages[page], "<u4", 3)
+                entries = np.frombuffer(pages[page], entry, int(count), 12)
+                if kind == _LEAF:
+                    nodes.append((len(leaves), int(count), -1))
+                    leaves.append(entries["name"])
+                else:
+                    nodes.append((len(inner), int(count), child + len(below)))
+                    inner.append(entries["box"] + np.array([[-_LOOSE], [_LOOSE]]))
+                    below += entries["name"].tolist()
+            level = below
+        self._nodes = np.array(nodes, np.int64).reshape(-1, 3)
+        boxes = aligned((len(inner), width, 2, BOXES), np.nan)  # nothing lies in NaN
+        for group, box in zip(boxes, inner, strict=True):
+            group[:, :, : len(box)] = box.transpose(2, 1, 0)
+        self._boxes = boxes.reshape(-1)
+        places = np.empty(self._size, np.int64)
+        for g, names in enumerate(leaves):
+            places[names] = g * BOXES + np.arange(len(names))
+        self._spheres = grouped(features, radii, places, len(leaves), BOXES)
+
+    def candidates(self, points: _Floats) -> Candidates:
+        """Exactly the spheres that each point lies in; tested are the entries of all nodes that are come to."""
+        flat = np.ascontiguousarray(points, np.float64).ravel()
+        bound, words = _bound(self._width), -(-self._size // 64)
+        clipped = np.clip(flat, -bound, bound)
+
+        def find(some: slice, ends: NDArray[np.int64], tested: NDArray[np.int64]) -> NDArray[np.int32]:
+            part = slice(some.start * self._width, some.stop * self._width)
+            rows: NDArray[np.int32] = in_boxes(
+                self._nodes, self._boxes, self._spheres, flat[part], clipped[part], self._width, words, ends, tested
+            )
+            return rows
+
+        return shared(find, len(points), self._size)

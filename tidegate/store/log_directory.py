@@ -1,0 +1,112 @@
+"""The directory of a log: made, locked, mended after a crash, rid of old segments.
+
+One process at a time has the lock. Whoever only reads does without it, and mends if nobody else is there to do it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tidegate.errors import StoreError, shown
+from tidegate.store.log_segment import LogSegment, data_file, index_file, segments
+from tidegate.store.log_tail import Tail, sync_directory
+
+__all__ = ["drop", "locked", "opened"]
+
+_LOCK = "lock"
+_NAME = re.compile(r"\d{20}\.(log|index)|" + _LOCK)
+#: Why one who only reads cannot mend: another is writing, or nothing may be written.
+_CANNOT = (errno.EAGAIN, errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+@contextmanager
+def locked(directory: Path, wait: bool = True) -> Iterator[None]:
+    """Alone among all processes. The file is opened anew each time: a forked process must not share the lock."""
+    descriptor = os.open(directory / _LOCK, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def opened(directory: Path, create: bool) -> None:
+    """See to it that there is a log in the directory, alone and whole."""
+    if create and not directory.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        sync_directory(directory.parent)
+    if not create and not directory.is_dir():
+        raise StoreError("a log", "no directory", str(directory))
+    names = os.listdir(directory)
+    if foreign := next((name for name in sorted(names) if not _NAME.fullmatch(name)), None):
+        raise StoreError("a directory for a log alone", f"one with {shown(foreign)} in it", str(directory))
+    if create:
+        (directory / _LOCK).touch()
+    elif _LOCK not in names:
+        raise StoreError("a log", "a directory without one", str(directory))
+    # One who only reads mends too: what a power cut took from an index may be behind what was read before it.
+    try:
+        with locked(directory, wait=create):
+            if create and not any(name.endswith(".log") for name in os.listdir(directory)):
+                Tail.create(directory, 0).close()
+            _mend(directory)
+    except OSError as error:
+        if create or error.errno not in _CANNOT:
+            raise
+
+
+def _mend(directory: Path) -> None:
+    """Entries for all frames that are whole. Only the last segment may end with one that is not."""
+    firsts = segments(directory)
+    for first, following in zip(firsts, [*firsts[1:], None], strict=True):
+        index = index_file(directory, first)
+        if not index.exists():
+            index.touch()
+            sync_directory(directory)
+        if following is None:
+            with Tail(directory, first) as tail:
+                if not tail.is_whole:
+                    tail.mend()
+            continue
+        with LogSegment(directory, first) as segment:
+            if segment.last.end_row == following:
+                continue
+        with Tail(directory, first) as tail:
+            tail.mend(is_last=False)
+            if tail.last.end_row != following:
+                got = f"whole frames up to row {tail.last.end_row}"
+                raise StoreError(f"rows up to {following}", got, str(tail.file))
+            tail.seal()
+
+
+def drop(directory: Path, before: int | None, oldest: int | None, size: int | None) -> int:
+    """Drop segments from the first on, never the last, and return how many; the caller has the lock.
+
+    Those go that were finished before ``oldest`` (µs since 1970) or that are more than ``size`` bytes allow; without
+    either, all. The first with a row at or after ``before`` stays, with all behind it.
+    """
+    firsts = segments(directory)
+    for name in directory.glob("*.index"):  # left behind by one who was killed here
+        if int(name.stem) not in firsts:
+            name.unlink()
+    kept, dropped = sum(file.stat().st_size for file in directory.iterdir()), 0
+    for first in firsts[:-1]:
+        with LogSegment(directory, first) as segment:
+            last = segment.last
+        is_old = oldest is not None and last.appended < oldest
+        is_more = size is not None and kept > size
+        is_needed = before is not None and last.end_row > before
+        if is_needed or not (is_old or is_more or (oldest is None and size is None)):
+            break
+        # The index goes last: a reader that has it open sees from it that the segment is gone.
+        for file in (data_file(directory, first), index_file(directory, first)):
+            kept -= file.stat().st_size
+            file.unlink()
+        dropped += 1
+    return dropped

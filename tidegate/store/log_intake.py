@@ -1,0 +1,112 @@
+"""What is brought to the log, made ready to be written: checked, in the columns that matchers read, cut into batches.
+
+Small arrivals that wait for the same commit are checked together and share a batch. Knows nothing of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from tidegate.errors import PublicationError, shown
+from tidegate.index.batch import ArrowBatch
+from tidegate.model import Publication
+from tidegate.records.tables import apart, kinds_of
+
+__all__ = ["CheckedBatches", "PendingAppend", "bundles"]
+
+#: A batch is not split between workers, so it holds no more rows and hardly more bytes than this.
+_ROWS, _BYTES = 32_768, 16 << 20
+#: Arrivals of more rows are checked by the thread that brings them, not by the one that writes for all.
+_SMALL = 1024
+
+
+class PendingAppend:
+    """One call of append: what it brings, then the row after its last one, or what was wrong."""
+
+    __slots__ = ("batches", "error", "position", "publications", "rows")
+
+    def __init__(self, publications: pa.Table | pa.RecordBatch | Sequence[Publication]) -> None:
+        if isinstance(publications, pa.RecordBatch):
+            publications = pa.Table.from_batches([publications])
+        elif not isinstance(publications, pa.Table):
+            if not isinstance(publications, Sequence):
+                raise PublicationError("an Arrow table, a record batch or a list of publications", shown(publications))
+            publications = list(publications)
+            for p in publications:
+                if not isinstance(p, Publication):
+                    raise PublicationError("publications", shown(p))
+        self.publications = publications
+        self.rows = len(publications)
+        self.position = -1
+        self.error: BaseException | None = None
+        self.batches: list[pa.RecordBatch] | None = None
+        if not 0 < self.rows <= _SMALL:
+            self.batches = _batches(publications)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is durable or refused."""
+        return self.position >= 0 or self.error is not None
+
+
+class CheckedBatches(NamedTuple):
+    """Arrivals whose rows follow each other in the batches."""
+
+    arrivals: list[PendingAppend]
+    batches: list[pa.RecordBatch]
+
+
+def bundles(arrivals: Sequence[PendingAppend]) -> Iterator[CheckedBatches]:
+    """All that can be taken of the arrivals; the others are told what is wrong with them."""
+    small: dict[Any, list[PendingAppend]] = {}
+    for arrival in arrivals:
+        if arrival.batches is not None:
+            yield CheckedBatches([arrival], arrival.batches)
+        else:
+            small.setdefault(getattr(arrival.publications, "schema", None), []).append(arrival)
+    for group in small.values():
+        if len(group) > 1 and (batches := _together(group)):
+            yield CheckedBatches(group, batches)
+            continue
+        for arrival in group:
+            try:
+                batches = _batches(arrival.publications)
+            except Exception as error:  # of Arrow too: one caller's table is not the others' fault
+                arrival.error = error
+            else:
+                yield CheckedBatches([arrival], batches)
+
+
+def _together(group: Sequence[PendingAppend]) -> list[pa.RecordBatch] | None:
+    """Batches of several arrivals in their order; None where they do not fit together or one of them is wrong."""
+    with suppress(Exception):
+        if isinstance(group[0].publications, pa.Table):
+            return _checked(pa.concat_tables([arrival.publications for arrival in group]))
+        found = _tables([p for arrival in group for p in arrival.publications])
+        return _checked(found[0]) if len(found) == 1 else None
+    return None
+
+
+def _batches(publications: pa.Table | list[Publication]) -> list[pa.RecordBatch]:
+    tables = [publications] if isinstance(publications, pa.Table) else _tables(publications)
+    return [batch for each in tables for batch in _checked(each)]
+
+
+def _checked(publications: pa.Table) -> list[pa.RecordBatch]:
+    """Plain columns, as matchers read them and so as they will be mapped: no dictionaries, no views, one type each."""
+    found = ArrowBatch(publications, distinct=False)
+    batch = pa.record_batch(found.arrays)
+    pieces = max(1, -(-found.length // _ROWS), min(batch.nbytes // _BYTES, found.length))
+    cuts = [found.length * i // pieces for i in range(pieces + 1)]
+    return [batch.slice(a, b - a) for a, b in pairwise(cuts) if a < b]
+
+
+def _tables(publications: Sequence[Publication]) -> list[pa.Table]:
+    """As columns; in several tables where values of different kinds have the same name, which no column can hold."""
+    kinds = ((row, p, kinds_of(p, None)) for row, p in enumerate(publications))
+    return [found for _, found in apart(kinds, None)]

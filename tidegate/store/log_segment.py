@@ -1,0 +1,155 @@
+"""A segment of the log: a file of frames, and beside it an index with an entry for each batch that is durable.
+
+An entry is written only after the frames before it have reached the disk, so whoever reads trusts entries and never
+locks. Knows nothing of other segments but how the next one is named, and nothing of what publications are.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.errors import StoreError
+
+__all__ = ["ENTRY", "DurableEntry", "LogSegment", "data_file", "index_file", "packed_entries", "segments"]
+
+_ENTRY = struct.Struct("<qqqqQ")
+ENTRY = _ENTRY.size
+#: Entries that are read at a time, at most.
+_SOME = 32_768
+#: Multipliers of an entry's fields in its last one, and what is added: an entry of zeros is none.
+_WEIGHTS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5], np.uint64)
+_EXTRA = np.uint64(0x85EBCA77C2B2AE63)
+
+
+class DurableEntry(NamedTuple):
+    """That all frames up to a byte are durable, with the rows up to a row; the version and time of the last frame."""
+
+    end_byte: int
+    end_row: int
+    version: int
+    appended: int
+
+
+def data_file(directory: Path, first_row: int) -> Path:
+    """The file of frames of the segment that begins with the row."""
+    return directory / f"{first_row:020d}.log"
+
+
+def index_file(directory: Path, first_row: int) -> Path:
+    """The entries of that segment."""
+    return directory / f"{first_row:020d}.index"
+
+
+def _checks(fields: NDArray[np.int64]) -> NDArray[np.uint64]:
+    sums: NDArray[np.uint64] = (fields.view(np.uint64) * _WEIGHTS).sum(axis=1, dtype=np.uint64)
+    return sums + _EXTRA
+
+
+def packed_entries(entries: Sequence[DurableEntry]) -> bytes:
+    """The bytes of entries."""
+    fields = np.array(entries, np.int64)
+    return np.column_stack([fields.view(np.uint64), _checks(fields)]).tobytes()
+
+
+def _good_entries(data: bytes, after: DurableEntry) -> tuple[int, DurableEntry]:
+    """How many entries come before one that is torn or does not follow on the one before it, and the last of them."""
+    if not any(data[:ENTRY]):
+        return 0, after
+    table = np.frombuffer(data, np.int64, 5 * (len(data) // ENTRY)).reshape(-1, 5)
+    fields = table[:, :4]
+    good = _checks(np.ascontiguousarray(fields)) == table[:, 4].view(np.uint64)
+    before = np.concatenate([[after], fields[:-1]])
+    good &= (fields[:, :2] > before[:, :2]).all(axis=1) & (fields[:, 2] >= before[:, 2])
+    count = len(good) if good.all() else int(np.argmin(good))
+    return count, DurableEntry(*fields[count - 1].tolist()) if count else after
+
+
+class LogSegment:
+    """What has become durable, as anyone sees it who reads: ``last`` is the last entry, ``count`` their number."""
+
+    _index_mode = os.O_RDONLY
+
+    def __init__(self, directory: Path, first_row: int) -> None:
+        self.directory, self.first_row = directory, first_row
+        self.file = data_file(directory, first_row)
+        self.count, self.last = 0, DurableEntry(0, first_row, 0, 0)
+        self._index = os.open(index_file(directory, first_row), self._index_mode)
+        try:
+            self._begin()
+        except BaseException:
+            os.close(self._index)
+            raise
+
+    def _begin(self) -> None:
+        """An index that ends with an entry is full to the last byte, as it is once the next segment has begun."""
+        count, rest = divmod(os.fstat(self._index).st_size, ENTRY)
+        found, last = self._read(count - 1) if count and not rest else (0, self.last)
+        if found:
+            self.count, self.last = count, last
+        else:
+            self.refresh()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._index)
+
+    def _read(self, number: int, most: int = 1) -> tuple[int, DurableEntry]:
+        return _good_entries(os.pread(self._index, most * ENTRY, number * ENTRY), self.last)
+
+    def refresh(self) -> None:
+        """Notice entries that have been added."""
+        most = 1  # mostly there is none, or one
+        while (found := self._read(self.count, most))[0]:
+            self.count, self.last = self.count + found[0], found[1]
+            most = min(8 * most, _SOME)
+
+    def latest(self) -> Self:
+        """The segment that is the last one now, this or another; this one is closed if it is another."""
+        self.refresh()
+        if self.count and data_file(self.directory, self.last.end_row).exists():
+            following = self.last.end_row
+        elif os.fstat(self._index).st_nlink == 0:  # dropped, and perhaps the next one too
+            following = segments(self.directory)[-1]
+        else:
+            return self
+        found = type(self)(self.directory, following).latest()
+        self.close()
+        return found
+
+    def entry(self, number: int) -> DurableEntry:
+        """An entry by its number; -1 stands for the beginning."""
+        if number < 0:
+            return DurableEntry(0, self.first_row, 0, 0)
+        if number == self.count - 1:
+            return self.last
+        data = os.pread(self._index, ENTRY, number * ENTRY)
+        if len(data) < ENTRY or not any(data):
+            at = str(index_file(self.directory, self.first_row))
+            raise StoreError("an index of the log", "one with a gap, which opening the log to append mends", at)
+        return DurableEntry(*_ENTRY.unpack(data)[:4])
+
+    def frames_until(self, row: int) -> int:
+        """How many batches end at the row or before it."""
+        return bisect_right(range(self.count), row, key=lambda number: self.entry(number).end_row)
+
+
+def segments(directory: Path) -> list[int]:
+    """The first rows of all segments, in order."""
+    found = sorted(int(name[:-4]) for name in os.listdir(directory) if name.endswith(".log") and name[:-4].isdigit())
+    if not found:
+        raise StoreError("a log", "a directory without one", str(directory))
+    return found

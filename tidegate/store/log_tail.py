@@ -1,0 +1,159 @@
+"""The segment that grows: frames are written, made durable, and only then given entries.
+
+Whoever writes holds the lock of the log. One who was killed leaves frames without entries or a torn one; the next
+mends that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.errors import StoreError
+from tidegate.store.log_frames import BATCH, HEADER, PART, SCHEMA, Header, packed, whole
+from tidegate.store.log_segment import ENTRY, DurableEntry, LogSegment, data_file, index_file, packed_entries
+
+__all__ = ["Tail", "sync_directory"]
+
+#: Entries for which room is made at a time, before the frames are written: an entry must not find the disk full.
+_ROOM = 1024
+#: Buffers that one call of the system may write.
+_BUFFERS = 512
+
+# Where there is no fdatasync (macOS), fsync does what it does and more.
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+class Tail(LogSegment):
+    """A segment as its only writer sees it, who holds the lock of the log."""
+
+    _index_mode = os.O_RDWR
+
+    @classmethod
+    def create(cls, directory: Path, first_row: int) -> Tail:
+        """A new segment. Its index is there first: whoever sees the data can open both."""
+        for name in (index_file(directory, first_row), data_file(directory, first_row)):
+            os.close(os.open(name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o666))
+        sync_directory(directory)
+        return cls(directory, first_row)
+
+    def _begin(self) -> None:
+        self._data = os.open(self.file, os.O_RDWR)
+        self._schemas: dict[bytes, int] = {}
+        self.refresh()
+
+    def close(self) -> None:
+        super().close()
+        os.close(self._data)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the entries say all there is."""
+        return os.fstat(self._data).st_size == self.last.end_byte
+
+    def mend(self, is_last: bool = True) -> None:
+        """Give entries to frames that have none. A torn tail of the last segment is cut off."""
+        size = os.fstat(self._data).st_size
+        if size < self.last.end_byte:
+            hint = "; to go on with what is whole, remove the file of the same name that ends in .index"
+            raise StoreError(f"a file of {self.last.end_byte} bytes", f"{size} bytes{hint}", str(self.file))
+        found, finished, end = list[DurableEntry](), 0, self.last.end_byte
+        for header, after in whole(self._data, end, self.last.end_row):
+            if header.kind != SCHEMA:
+                found.append(DurableEntry(after, header.first_row + header.rows, header.version, header.appended))
+            if header.kind == BATCH:
+                finished, end = len(found), after
+        if is_last:
+            os.ftruncate(self._data, end)
+        _sync(self._data)  # they may still be in memory only: whoever wrote them was killed before this
+        os.ftruncate(self._index, self.count * ENTRY)
+        self._add(found[:finished])
+
+    def seal(self) -> None:
+        """Make the index durable and leave no room in it: another segment follows."""
+        os.ftruncate(self._index, self.count * ENTRY)
+        os.fsync(self._index)
+
+    def append(self, batches: Sequence[Sequence[pa.RecordBatch]], version: int, appended: int) -> None:
+        """Write what several calls of append have brought, each wholly or not at all, and wait until it is durable."""
+        before = self.last.end_byte
+        schemas: dict[bytes, int] = {}
+        buffers: list[Any] = []
+        entries = list(self._packed(batches, version, appended, buffers, schemas))
+        try:
+            self._make_room(len(entries))
+            _write(self._data, buffers, before)
+            _sync(self._data)
+        except OSError as error:
+            with suppress(OSError):  # then the next to hold the lock cuts it off
+                os.ftruncate(self._data, before)
+            raise StoreError("room to write", f"{error.strerror or error}", str(self.file)) from None
+        try:
+            self._add(entries)
+        except OSError as error:  # some may have been seen: the frames stay, the next to hold the lock adds the entries
+            raise StoreError("an index that can be written", f"{error.strerror or error}", str(self.file)) from None
+        self._schemas |= schemas
+
+    def _packed(
+        self,
+        batches: Sequence[Sequence[pa.RecordBatch]],
+        version: int,
+        appended: int,
+        buffers: list[Any],
+        schemas: dict[bytes, int],
+    ) -> Iterator[DurableEntry]:
+        at, row = self.last.end_byte, self.last.end_row
+
+        def add(kind: int, message: pa.Buffer, rows: int, schema_at: int) -> None:
+            nonlocal at, row
+            frame = packed(Header(kind, message.size, rows, row, version, appended, schema_at), message)
+            buffers.extend(frame)
+            at, row = at + HEADER + message.size + len(frame[-1]), row + rows
+
+        for together in batches:
+            for i, batch in enumerate(together, 1):
+                message = batch.schema.serialize()
+                key = message.to_pybytes()
+                schema_at = self._schemas.get(key, schemas.get(key))
+                if schema_at is None:
+                    schema_at = schemas[key] = at
+                    add(SCHEMA, message, 0, at)
+                add(BATCH if i == len(together) else PART, batch.serialize(), batch.num_rows, schema_at)
+                yield DurableEntry(at, row, version, appended)
+
+    def _make_room(self, entries: int) -> None:
+        size, wanted = os.fstat(self._index).st_size, (self.count + entries) * ENTRY
+        if size < wanted:
+            _write(self._index, [bytes(wanted + _ROOM * ENTRY - size)], size)
+
+    def _add(self, entries: Sequence[DurableEntry]) -> None:
+        if entries:
+            _write(self._index, [packed_entries(entries)], self.count * ENTRY)
+            self.count, self.last = self.count + len(entries), entries[-1]
+
+
+def _write(file: int, buffers: Sequence[Any], at: int) -> None:
+    """Write all of the buffers from a byte on."""
+    for i in range(0, len(buffers), _BUFFERS):
+        some = [memoryview(buffer).cast("B") for buffer in buffers[i : i + _BUFFERS]]
+        while some:
+            written = os.pwritev(file, some, at)
+            at += written
+            while some and written >= len(some[0]):
+                written -= len(some.pop(0))
+            if some:
+                some[0] = some[0][written:]
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

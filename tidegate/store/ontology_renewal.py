@@ -1,0 +1,120 @@
+"""Renewal: subscriptions that were asked with terms of an ontology get the meaning that another one gives them.
+
+What changes ends and is made anew, under one turn of the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, bindparam, select, update
+
+from tidegate.errors import SettingError, SubscriptionError, TidegateError, shown
+from tidegate.index.catalogue import stored
+from tidegate.language.limits import NO_LIMITS
+from tidegate.ontologies import current as ontologies
+from tidegate.predicates.ontology import is_loaded
+from tidegate.store.database import CHUNK, Database
+from tidegate.store.registry_tables import FIELDS, ROWS, active, as_row, tick
+from tidegate.store.stored_subscription import StoredSubscription
+from tidegate.subscriptions import compile_subscription
+from tidegate.subscriptions.expansion import self_contained
+
+__all__ = ["UnrenewableSubscription", "renew"]
+
+#: So many subscriptions are named in an error.
+_NAMED = 10
+
+
+class UnrenewableSubscription(NamedTuple):
+    """A subscription that cannot be expressed with the ontology of now, and why."""
+
+    id: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{shown(self.id)} ({self.why})"
+
+
+def renew(database: Database, keep: Callable[[UnrenewableSubscription], None] | None = None) -> int:
+    """Write out what was asked with the ontology that is loaded now; how many subscriptions that changed.
+
+    ``keep`` is told of those that cannot be written out; without it, they are an error and nothing changes.
+    """
+    if not is_loaded():
+        raise SettingError("an ontology, loaded with tg.load_ontology", "none", str(database))
+    version, known = ontologies.version(), dict[int, str | UnrenewableSubscription | None]()
+    with database.read() as connection:  # most of the work, before anybody has to wait
+        _look(connection, active().where(ROWS.c.asked.is_not(None)), known)
+    lost: list[UnrenewableSubscription] = []
+
+    def work(connection: Connection) -> int:
+        tick(connection, 0)  # from here to the end of the transaction nobody else changes anything
+        if ontologies.version() != version:
+            known.clear()  # another one was loaded while we looked
+        living = list(connection.scalars(active(ROWS.c.since).where(ROWS.c.asked.is_not(None))))
+        for some in _chunks([since for since in living if since not in known]):  # made while we looked
+            _look(connection, select(*FIELDS).where(ROWS.c.since.in_(some)), known)
+        lost[:] = [found for since in living if isinstance(found := known[since], UnrenewableSubscription)]
+        if lost and keep is None:
+            raise _refused(lost)
+        changed = {since: found for since in living if isinstance(found := known[since], str)}
+        if changed:
+            _replace(connection, changed)
+        return len(changed)
+
+    count = database.write(work)
+    for one in lost:
+        if keep is not None:
+            keep(one)
+    return count
+
+
+def _look(
+    connection: Connection, statement: Select[Any], known: dict[int, str | UnrenewableSubscription | None]
+) -> None:
+    """Note for each row what it means now: another expression, none that can be told, or what it meant before."""
+    with connection.execute(statement, execution_options={"yield_per": CHUNK}) as result:  # of this statement alone
+        for fields in result:
+            row = as_row(fields)
+            try:
+                known[row.since] = _meant(row)
+            except TidegateError as error:
+                known[row.since] = UnrenewableSubscription(row.id, str(error).splitlines()[0])
+
+
+def _meant(row: StoredSubscription) -> str | None:
+    """What it means now, if that is not what is stored."""
+    compile_subscription(row.subscription, NO_LIMITS)  # written out, a term that has gone would just mean nothing
+    expression = stored(self_contained(row.subscription, NO_LIMITS)[0])
+    if expression == row.where:
+        return None
+    compile_subscription(row._replace(where=expression).meant, NO_LIMITS)  # or it must not get to a pipeline
+    return expression
+
+
+def _replace(connection: Connection, changed: dict[int, str]) -> None:
+    """End rows and make them anew with other expressions: each at one version, and all in one turn of the clock."""
+    since = tick(connection, len(changed)) - len(changed)
+    end = update(ROWS).where(ROWS.c.since == bindparam("ended")).values(until=bindparam("version"))
+    for some in _chunks(list(changed)):
+        found = connection.execute(select(ROWS).where(ROWS.c.since.in_(some)).order_by(ROWS.c.since)).mappings().all()
+        made = [
+            {**row, "since": number, "expression": changed[row["since"]]} for number, row in enumerate(found, since + 1)
+        ]
+        ended = [{"ended": old["since"], "version": new["since"]} for old, new in zip(found, made, strict=True)]
+        connection.execute(end, ended)
+        connection.execute(ROWS.insert(), made)
+        since += len(made)
+
+
+def _chunks(numbers: list[int]) -> Iterable[list[int]]:
+    return (numbers[at : at + CHUNK] for at in range(0, len(numbers), CHUNK))
+
+
+def _refused(lost: list[UnrenewableSubscription]) -> SubscriptionError:
+    named = "; ".join(map(str, lost[:_NAMED]))
+    more = f"; and {len(lost) - _NAMED:,} more" if len(lost) > _NAMED else ""
+    what = f"{len(lost):,} subscription{'' if len(lost) == 1 else 's'} that cannot: {named}{more}"
+    return SubscriptionError("subscriptions that can be expressed with this ontology", what)

@@ -1,0 +1,46 @@
+"""A subscription as it is stored: its fields, and the versions between which it was active."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from tidegate.index.catalogue import restored, stored
+from tidegate.model import Subscription
+
+__all__ = ["StoredSubscription"]
+
+
+class StoredSubscription(NamedTuple):
+    """Made at version ``since``, ended at ``until`` if it has; ``where`` is CQL2 text or the text of CQL2-JSON.
+
+    ``where`` is what is matched. Where an ontology had a say in it, ``asked`` is what was asked.
+    """
+
+    since: int
+    until: int | None
+    id: str
+    subscriber: str
+    where: str
+    active_from: datetime | None
+    active_until: datetime | None
+    asked: str | None = None
+
+    @staticmethod
+    def of(subscription: Subscription, since: int) -> StoredSubscription:
+        """The row of a subscription that is made now."""
+        s = subscription
+        return StoredSubscription(since, None, s.id, s.subscriber, stored(s.where), s.active_from, s.active_until)
+
+    @property
+    def subscription(self) -> Subscription:
+        """The subscription, as it was given."""
+        return self._of(self.where if self.asked is None else self.asked)
+
+    @property
+    def meant(self) -> Subscription:
+        """The subscription in plain words, which need no ontology: what is compiled."""
+        return self._of(self.where)
+
+    def _of(self, where: str) -> Subscription:
+        return Subscription(self.id, self.subscriber, restored(where), self.active_from, self.active_until)

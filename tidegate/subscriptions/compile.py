@@ -1,0 +1,102 @@
+"""From a subscription, or an expression tree, to a filter, or to a pattern and its filters.
+
+A pattern stands alone or beside conditions joined by AND. Those decide which publications it sees: filter first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from tidegate.errors import LimitError, TypeMismatch
+from tidegate.language import from_json, parse, to_json
+from tidegate.language.limits import DEFAULT_LIMITS, Limits
+from tidegate.language.text_position import located, position_of
+from tidegate.language.tree import Call, Node, walk
+from tidegate.model import Subscription, micros
+from tidegate.patterns import Inner, Pattern, family_of
+from tidegate.patterns.pattern import BeyondLimit
+from tidegate.predicates.family import Mismatch
+from tidegate.predicates.filter import Filter, compile_filter
+from tidegate.predicates.ontology import expanded
+from tidegate.subscriptions.activity import activity
+
+__all__ = ["compile_subscription", "compile_where", "expression_of"]
+
+
+def expression_of(subscription: Subscription, limits: Limits) -> Node:
+    """The expression of a subscription as a tree."""
+    where = subscription.where
+    return parse(where, limits) if isinstance(where, str) else from_json(where, limits)
+
+
+def compile_subscription(subscription: Subscription, limits: Limits) -> Filter | Pattern:
+    """What a subscription means, its time of activity included: that is a range of ``time`` like any other."""
+    found = compile_where(expression_of(subscription, limits), subscription.where, limits, activity(subscription))
+    if isinstance(found, Pattern):
+        begins, ends = (None if w is None else micros(w) for w in (subscription.active_from, subscription.active_until))
+        found = replace(found, begins=begins, ends=ends)
+    return found
+
+
+def compile_where(
+    node: Node, source: Any = None, limits: Limits = DEFAULT_LIMITS, bounds: Sequence[Node] = ()
+) -> Filter | Pattern:
+    """What an expression means. ``source`` is what it was read from; ``bounds`` are conditions to be added to it."""
+    patterns = [(part, family) for part in walk(node) if (family := family_of(part)) is not None]
+    if not patterns:
+        filter = compile_filter(node, source, limits)
+        for bound in bounds:
+            filter &= compile_filter(bound)
+        return filter
+    wanted, family = patterns[0]
+    whole = next((of for _, of in patterns if of.takes_all), None)
+    if whole is not None:
+        wanted, family = node, whole
+    beside = list(_conjuncts(node)) if whole is None else [node]
+    stray = next((p for p in patterns if (p[0] is not wanted if whole is None else p[1] is not whole)), None)
+    if not any(part is wanted for part in beside) or stray is not None:
+        wrong, of = patterns[0] if stray is None else stray
+        raise located(
+            TypeMismatch,
+            "one pattern, alone or beside conditions joined by AND",
+            f"{of.name} {'under OR, NOT or another function' if stray is None else 'as well'}",
+            position_of(wrong, node),
+            source,
+        )
+    assert isinstance(wanted, Call)
+    least, most = family.arity
+    try:
+        if whole is None and not least <= len(wanted.args) <= most:
+            count = f"{least}" if least == most else f"{least} or more" if most > 99 else f"{least} to {most}"
+            raise Mismatch(f"{count} arguments of {wanted.op}", f"{len(wanted.args)}", wanted)
+        form, numbers, conditions, timeless = family.compile(wanted, limits)
+    except Mismatch as error:
+        raise located(TypeMismatch, error.expected, error.got, position_of(error.node, node), source) from None
+    except BeyondLimit as error:
+        raise located(LimitError, error.expected, error.got, position_of(error.node, node), source) from None
+    common = [part for part in beside if part is not wanted]
+    inner = []
+    for i, condition in enumerate(conditions or [None]):
+        parts = [*common, *([condition] if condition is not None else []), *([] if i in timeless else bounds)]
+        inner.append(_inner(parts, source, limits, node))
+    return Pattern(family.name, form, numbers, tuple(inner))
+
+
+def _conjuncts(node: Node) -> Iterator[Node]:
+    if isinstance(node, Call) and node.op == "and":
+        for arg in node.args:
+            yield from _conjuncts(arg)
+    else:
+        yield node
+
+
+def _inner(parts: Sequence[Node], source: Any, limits: Limits, root: Node) -> Inner:
+    if not parts:
+        return Inner(b"true", Filter(((),)))
+    node = parts[0] if len(parts) == 1 else Call("and", tuple(parts))
+    filter = compile_filter(node, source, limits, root)
+    return Inner(orjson.dumps(to_json(expanded(node))), filter)  # with another ontology it is another filter
