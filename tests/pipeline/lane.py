@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -12,12 +13,13 @@ import pyarrow as pa
 import pytest
 
 import tidegate as tg
-from tidegate.pipeline import feed, select, shard_keys
+from tidegate.pipeline import feed, shard_keys, task_context
 from tidegate.pipeline.combine import CombineStep
 from tidegate.pipeline.log_datasource import LogDataSource
 from tidegate.pipeline.select import Select, Subscriptions
 from tidegate.pipeline.shard_parts import ShardFiles
-from tidegate.pipeline.task import Work
+from tidegate.pipeline.shard_state import CombineSettings, ShardState
+from tidegate.pipeline.task import ReceiptRows, SelectTask
 from tidegate.runs.sinks import COUNTS, Receipts, Sent
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
@@ -122,8 +124,10 @@ class Lane:
         self.keys = shard_keys.keys(count)
         self.files = ShardFiles(str(directory / "patterns"))
         subscriptions, halves = Subscriptions(os.fspath(self.registry.index_storage), self.registry), (Sent(),)
-        self.work = Work(Select(feed.slices, subscriptions), halves, None, self.files, self.keys)
-        self.combining = CombineStep(self.files, "lane", self.keys, int(lateness * 1e6), subscriptions, halves)
+        outlet = ReceiptRows(halves, self.files, self.keys)
+        self.work = SelectTask(Select(feed.slices, subscriptions), outlet, None)
+        settings = CombineSettings(int(lateness * 1e6))
+        self.combining = CombineStep(self.files, self.keys, subscriptions, settings, halves, query="lane")
         options = {
             "path": str(directory / "log"),
             "registry": self.registry.url,
@@ -132,6 +136,10 @@ class Lane:
         self.reader = LogDataSource({**options, "pieces": "3"}).streamReader(None)
         self.states, self.row, self.number, self.told = dict.fromkeys(self.keys), 0, -1, []
         self.counts, self.clock = {}, None
+
+    def set(self, **settings):
+        """Go on with other settings."""
+        self.combining = replace(self.combining, settings=replace(self.combining.settings, **settings))
 
     def publish(self, *tables):
         """Append frames, and have them all in one batch."""
@@ -182,7 +190,7 @@ class Lane:
     def known(self, shard):
         """The state of a shard, as Spark has it."""
         value = self.states[self.keys[shard]]
-        return orjson.loads(value) if value else {}
+        return ShardState.from_json(value) if value else ShardState()
 
     def total(self, name):
         return sum(counted[name] for counted in self.counts.values())
@@ -196,7 +204,7 @@ class running:
 
     def __enter__(self):
         self._patch = pytest.MonkeyPatch()
-        self._patch.setattr(select.TaskContext, "get", lambda: self._task)
+        self._patch.setattr(task_context.TaskContext, "get", lambda: self._task)
 
     def __exit__(self, *_):
         self._patch.undo()

@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tests.patterns.strategies import scripts
 from tests.pipeline.lane import SECOND, TIME, Lane, Stream, at_seconds, rows, subscription
+from tidegate import array_bundle
 from tidegate.errors import StoreError
-from tidegate.pipeline import combine, log_datasource
+from tidegate.pipeline import combine, live_shard, log_datasource
 from tidegate.pipeline.shard_parts import ShardFiles
-from tidegate.store import array_bundle
 from tidegate.testing import as_table
 
 
@@ -30,7 +30,7 @@ from tidegate.testing import as_table
 def cache(tmp_path, monkeypatch):
     """A cache of this test's own, and no shards that were mapped before."""
     monkeypatch.setenv("TIDEGATE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(combine, "_LIVE", {})
+    monkeypatch.setattr(live_shard, "_MAPPED", {})
     monkeypatch.setattr(log_datasource, "_ALONE", 8)  # a batch of few publications has several tasks
     return tmp_path / "cache"
 
@@ -38,10 +38,10 @@ def cache(tmp_path, monkeypatch):
 def trouble(cache, kind):
     """What may happen to a machine between two batches."""
     if kind == "another process":
-        combine._LIVE.clear()
+        live_shard._MAPPED.clear()
     elif kind == "another machine":
         shutil.rmtree(cache / "patterns")
-        combine._LIVE.clear()
+        live_shard._MAPPED.clear()
     elif kind == "a foreign token":
         for file in (cache / "patterns").rglob("facts.json"):
             file.write_bytes(file.read_bytes().replace(b'{"token":"', b'{"token":"x'))
@@ -57,9 +57,9 @@ def test_whatever_happens_the_lane_tells_what_an_engine_tells(tmp_path_factory, 
     directory = tmp_path_factory.mktemp("lane")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEGATE_CACHE", str(directory / "cache"))
-        patch.setattr(combine, "_LIVE", {})
+        patch.setattr(live_shard, "_MAPPED", {})
         patch.setattr(log_datasource, "_ALONE", data.draw(st.sampled_from([4, 1000])))
-        patch.setattr(combine, "_MOST_PARTS", data.draw(st.sampled_from([0, 2, 100])))
+        patch.setattr(combine, "_MOST_STEPS", data.draw(st.sampled_from([0, 2, 100])))
         lane, engine, expected = Lane(directory, lateness, count), tg.Engine(lateness=lateness * SECOND), []
         for what, operand in script:
             if what == "publish":
@@ -78,7 +78,7 @@ def test_whatever_happens_the_lane_tells_what_an_engine_tells(tmp_path_factory, 
 
 @pytest.mark.parametrize("lateness", [0, 3])
 def test_what_becomes_of_the_live_arrays_changes_nothing(tmp_path, cache, monkeypatch, lateness):
-    monkeypatch.setattr(combine, "_MOST_PARTS", 3)
+    monkeypatch.setattr(combine, "_MOST_STEPS", 3)
     lane, engine, stream = Lane(tmp_path, lateness), tg.Engine(lateness=lateness * SECOND), Stream(3, lateness)
     expected = []
     for step in range(8):
@@ -95,8 +95,8 @@ def test_what_becomes_of_the_live_arrays_changes_nothing(tmp_path, cache, monkey
     lane.publish(last := stream.last())
     expected.append(engine.publish(last))
     assert rows(lane.told) == rows(expected)
-    assert lane.known(0)["snapshot"]
-    assert len(lane.known(0)["deltas"]) <= 3
+    assert lane.known(0).snapshot
+    assert len(lane.known(0).steps) <= 3
     assert lane.total("unscored") == engine.unscored
     assert lane.total("state_bytes") > 0
 
@@ -106,7 +106,7 @@ def test_who_ended_is_not_told_of_what_still_waited(tmp_path, cache):
     told = []
     for together in (True, False):
         (tmp_path / str(together)).mkdir()
-        combine._LIVE.clear()
+        live_shard._MAPPED.clear()
         shutil.rmtree(cache, ignore_errors=True)
         lane = Lane(tmp_path / str(together), lateness=2)
         lane.registry.subscribe(tg.Subscription("best", "ann", "topk(3, 'PT5S', n)"))
@@ -168,7 +168,7 @@ def test_the_live_arrays_are_used_from_batch_to_batch(lane, reads):
 
 def test_a_process_adopts_what_another_has_left(lane, reads):
     third(lane)
-    combine._LIVE.clear()
+    live_shard._MAPPED.clear()
     lane.combined()
     assert without_parts(reads) == []
 
@@ -204,18 +204,18 @@ def _elsewhere(combining, parts, states, number):
 def test_a_failed_attempt_leaves_no_trace(lane, cache, reads, monkeypatch):
     """What it began to change is not to be trusted; the attempt after it begins from what Spark has."""
     third(lane)
-    apply = combine._apply
+    apply = combine.stepped
 
-    def fails(live, delta, files, ids=False):
-        apply(live, delta, files, ids)
+    def fails(live, step, files, ids=False):
+        apply(live, step, files, ids)
         raise OSError("no more disk")
 
-    monkeypatch.setattr(combine, "_apply", fails)
+    monkeypatch.setattr(combine, "stepped", fails)
     with pytest.raises(OSError, match="no more disk"):
         lane.combined()
     assert without_parts(reads) == []  # it had the live arrays
     assert not (cache / "patterns" / "lane" / "0" / "facts.json").exists()
-    monkeypatch.setattr(combine, "_apply", apply)
+    monkeypatch.setattr(combine, "stepped", apply)
     found = lane.combined()[1].flat
     assert without_parts(reads) != []  # built again
     trouble(cache, "another machine")
@@ -260,7 +260,7 @@ def test_a_task_that_still_runs_keeps_the_files(lane, cache):
 
 
 def test_files_that_no_state_needs_go_with_the_next_snapshot(tmp_path, cache, monkeypatch):
-    monkeypatch.setattr(combine, "_MOST_PARTS", 2)
+    monkeypatch.setattr(combine, "_MOST_STEPS", 2)
     lane, stream = Lane(tmp_path), Stream(5)
     lane.registry.subscribe(*(subscription(number) for number in range(8)))
     for _ in range(12):
@@ -268,12 +268,12 @@ def test_files_that_no_state_needs_go_with_the_next_snapshot(tmp_path, cache, mo
         before = lane.states
         lane.combined()  # an attempt whose files nobody names
     there = set(os.listdir(tmp_path / "patterns"))
-    named = {name for shard in range(2) for name in combine._named(lane.known(shard))}
+    named = {name for shard in range(2) for name in lane.known(shard).files}
     assert named <= there
     assert len(there) < 40
     lane.states = before
     shutil.rmtree(cache / "patterns")
-    combine._LIVE.clear()
+    live_shard._MAPPED.clear()
     lane.combined()  # the batch before the last is still there to begin from
 
 

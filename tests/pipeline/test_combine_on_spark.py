@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 import tidegate as tg
 from tests.pipeline.lane import SECOND, Stream, at_seconds, rows, subscription
-from tidegate.pipeline import combine, shard_keys
+from tidegate.pipeline import combine, live_shard, shard_keys
 from tidegate.pipeline import flow as flow_module
 from tidegate.pipeline.combine import CombineStep
 from tidegate.pipeline.flow import Flow
@@ -138,7 +138,7 @@ def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
             world.publish(world.stream.frame(25))
             world.subscribe(subscription(100 + len(world.expected)))
         if run == 2:
-            shutil.rmtree(combine.cache_directory() / "patterns" / kept[0])
+            shutil.rmtree(live_shard.cache_directory() / "patterns" / kept[0])
         flow = world.drained(spark, told, rows=25)
         assert flow.status.snapshot().batches == 3
     names = os.listdir(tmp_path / "checkpoint" / "patterns")
@@ -146,8 +146,8 @@ def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
     assert any(name.startswith("part-") for name in names)
     assert rows(told.tables) == rows(world.expected)
     assert kept == [flow.query] * 3
-    combine.forget(flow.query)
-    assert not (combine.cache_directory() / "patterns" / flow.query).exists()
+    live_shard.forget(flow.query)
+    assert not (live_shard.cache_directory() / "patterns" / flow.query).exists()
 
 
 def hasty(most):
@@ -155,11 +155,11 @@ def hasty(most):
 
     class Hasty(CombineStep):
         def step(self, shard, parts, known):
-            usual, combine._MOST_PARTS = combine._MOST_PARTS, most
+            usual, combine._MOST_STEPS = combine._MOST_STEPS, most
             try:
                 return CombineStep.step(self, shard, parts, known)
             finally:
-                combine._MOST_PARTS = usual
+                combine._MOST_STEPS = usual
 
     return Hasty
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 import urllib.request
-from dataclasses import replace
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +21,7 @@ from tidegate.kernels.boxes import COUNT, ROOM
 from tidegate.kernels.past import LIST_ORDINAL
 from tidegate.patterns import past as past_module
 from tidegate.patterns.past import Past
-from tidegate.pipeline import combine, log_datasource
+from tidegate.pipeline import combine, live_shard, log_datasource
 from tidegate.pipeline import flow as flow_module
 from tidegate.pipeline.flow import Flow
 from tidegate.runs.metrics import served
@@ -62,13 +61,13 @@ class Twins:
         self.patch = pytest.MonkeyPatch()
         self.cache = directory / "cache"
         self.patch.setenv("TIDEGATE_CACHE", str(self.cache))
-        self.patch.setattr(combine, "_LIVE", {})
-        self.patch.setattr(combine, "_MOST_PARTS", most_parts)
+        self.patch.setattr(live_shard, "_MAPPED", {})
+        self.patch.setattr(combine, "_MOST_STEPS", most_parts)
         self.patch.setattr(log_datasource, "_ALONE", 4)
         self.lane = Lane(directory, lateness, count)
         settings = {} if keep is None else {"keep": keep * SECOND}
         if keep is not None:
-            self.lane.combining = replace(self.lane.combining, keep=int(keep * 1e6))
+            self.lane.set(keep=int(keep * 1e6))
         self.engine, self.expected = tg.Engine(lateness=lateness * SECOND, **settings), []
 
     def __enter__(self):
@@ -93,14 +92,14 @@ class Twins:
         """A batch, and then what may happen to a machine."""
         before = self.lane.states
         self.lane.batch()
-        for live in combine._LIVE.values():
+        for live in live_shard._MAPPED.values():
             lists = live.families["past"].asked.lists.used
             assert (lists[:, COUNT] <= lists[:, ROOM]).all()
         if trouble == "another process":
-            combine._LIVE.clear()
+            live_shard._MAPPED.clear()
         elif trouble == "another machine":
             shutil.rmtree(self.cache / "patterns")
-            combine._LIVE.clear()
+            live_shard._MAPPED.clear()
         elif trouble == "a foreign token":
             for file in (self.cache / "patterns").rglob("facts.json"):
                 file.write_bytes(file.read_bytes().replace(b'{"token":"', b'{"token":"x'))
@@ -123,8 +122,8 @@ class Twins:
         found = []
         for shard, key in enumerate(self.lane.keys):
             known = self.lane.known(shard)
-            if known:
-                live = combine._built(combine.Combine(), known, self.lane.files)
+            if known.token:
+                live = live_shard._built(combine.Combine(), known, self.lane.files)
                 family = live.families["past"]
                 assert isinstance(family, Past)
                 assert sum(family.refused.values()) == self.lane.counts[shard]["refused"], key
@@ -214,7 +213,7 @@ def test_room_is_for_what_may_come(tmp_path):
             twins.batch()
         twins.assert_same()
         assert sum(table.num_rows for table in twins.expected) == 400
-        assert len(combine._LIVE["lane", 0].families["past"]._pool.data) < 50_000
+        assert len(live_shard._MAPPED["lane", 0].families["past"]._pool.data) < 50_000
 
 
 def test_its_own_value_is_hidden_after_room_was_made(tmp_path, monkeypatch):
@@ -231,7 +230,7 @@ def test_its_own_value_is_hidden_after_room_was_made(tmp_path, monkeypatch):
         twins.assert_same()
         found = {row["publication_ids"][0] for row in rows(twins.expected)}
         assert found == {f"{what}{i}" for i in range(0, 40, 7) for what in "je"}, "j is as e began, and e ends as j was"
-        assert combine._LIVE["lane", 0].families["past"].asked.lists.used[:, LIST_ORDINAL].max() > 400  # laid anew
+        assert live_shard._MAPPED["lane", 0].families["past"].asked.lists.used[:, LIST_ORDINAL].max() > 400  # laid anew
 
 
 # --- refused --------------------------------------------------------------------------------------------------------
@@ -298,9 +297,9 @@ def test_a_process_that_still_maps_files_that_were_removed(tmp_path):
             twins.act(Action("publish", batch))
             if number == 2:  # the flow is closed; another process has the first batch of the next one
                 shutil.rmtree(twins.cache / "patterns")
-                first, combine._LIVE = combine._LIVE, {}
+                first, live_shard._MAPPED = live_shard._MAPPED, {}
             elif number == 3:
-                combine._LIVE = first
+                live_shard._MAPPED = first
             twins.batch()
             twins.act(Action("unsubscribe", f"s{number}"))
         twins.assert_same()
@@ -313,11 +312,11 @@ def test_facts_are_part_of_the_state(tmp_path):
         twins.act(Action("subscribe", tg.Subscription("s", "ann", "T_DURING(time, past(TRUE))")))
         twins.act(Action("publish", [part("START", "s", 1), part("END", "before", 2)]))
         twins.batch()
-        live = combine._LIVE["lane", 0]
+        live = live_shard._MAPPED["lane", 0]
         known = twins.lane.known(0)
-        built = combine._built(combine.Combine(), known, twins.lane.files)
-        assert known["snapshot"]
-        assert known["deltas"] == []
+        built = live_shard._built(combine.Combine(), known, twins.lane.files)
+        assert known.snapshot
+        assert known.steps == ()
         for state in (live, built):
             facts = state.arrays.facts
             assert facts["born"] == twins.lane.registry.version
@@ -325,7 +324,7 @@ def test_facts_are_part_of_the_state(tmp_path):
             assert "remembers" not in facts
         assert live.arrays.copied().keys() == built.arrays.copied().keys()
         adopted = combine.Combine(0, twins.cache / "patterns" / "lane" / "0")
-        assert adopted.adopt(known["token"])
+        assert adopted.adopt(known.token)
         for name, array in built.arrays.copied().items():
             if name != "facts.json":  # the live ones have a token, too
                 assert (adopted.arrays.copied()[name] == array).all() or array.dtype.kind == "f", name
@@ -346,7 +345,7 @@ def test_keep_may_change_between_batches(tmp_path):
             (60, part("INSTANT", "Z", 12, y=True)),
             (60, part("INSTANT", "d", 13)),
         ):
-            lane.combining = replace(lane.combining, keep=keep * 1_000_000)
+            lane.set(keep=keep * 1_000_000)
             lane.log.append(as_table([publication]))
             twins.batch("another machine")
             told += [row["publication_ids"][0] for row in lane.told[-1].to_pylist()]
@@ -356,6 +355,7 @@ def test_keep_may_change_between_batches(tmp_path):
 def test_keep_in_a_configuration(tmp_path, monkeypatch):
     """Seconds, passed on to the flow; a year and a day if nothing is said."""
     from tidegate.pipeline.from_config import flow_of
+    from tidegate.pipeline.shard_state import CombineSettings
     from tidegate.runs.config import load
 
     given = []
@@ -382,7 +382,7 @@ checkpoint = "checkpoint"
     file.write_text(file.read_text() + 'keep = "long"')
     with pytest.raises(tg.SettingError, match="a number of 0 or more"):
         load(file)
-    assert combine.CombineStep.keep == 366 * 24 * 3600 * 1_000_000
+    assert CombineSettings(0).keep == 366 * 24 * 3600 * 1_000_000
 
 
 # --- on Spark -------------------------------------------------------------------------------------------------------

@@ -16,8 +16,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import monotonic, perf_counter, sleep
-from typing import Any
-from uuid import uuid4
 
 import orjson
 from pyspark.sql import DataFrame, SparkSession
@@ -26,13 +24,16 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidegate.errors import SettingError
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.combine import KEEP
-from tidegate.pipeline.combine import CombineStep, combined, forget
+from tidegate.pipeline.checkpoint import begun
+from tidegate.pipeline.combine import CombineStep, combined
+from tidegate.pipeline.live_shard import forget
 from tidegate.pipeline.select import VERSION, Select, Subscriptions
 from tidegate.pipeline.shard_keys import keys
 from tidegate.pipeline.shard_parts import ShardFiles
+from tidegate.pipeline.shard_state import CombineSettings
 from tidegate.pipeline.spark_failure import failure
 from tidegate.pipeline.streams import stream
-from tidegate.pipeline.task import RECEIPTS, SHARDED, WATERMARK, Work
+from tidegate.pipeline.task import RECEIPTS, SHARDED, WATERMARK, ReceiptRows, SelectTask
 from tidegate.pipeline.worker_warmup import WorkerWarmup
 from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.quarantine import Quarantine
@@ -40,7 +41,6 @@ from tidegate.runs.sinks import COUNTS, Receipts, Sink, WorkerHalf
 from tidegate.runs.sources import Source
 from tidegate.runs.status import Status
 from tidegate.store.registry import Registry
-from tidegate.store.storage import storage_at
 
 __all__ = ["Flow"]
 
@@ -81,10 +81,11 @@ class Flow:
         if clock and not (source.ticks and patterns):
             got = "one without" if not source.ticks else "a run without patterns"
             raise SettingError("a source that can tell the time of day (the log) for a clock", got)
-        self._clock, self._combinations = clock, combinations
+        self._clock = clock
         if keep is not None and not 0 < keep <= _LONGEST:
             raise SettingError(f"seconds above 0 and at most {_LONGEST} as keep", f"{keep}")
-        self._keep = KEEP if keep is None else int(keep * 1e6)
+        kept = KEEP if keep is None else int(keep * 1e6)
+        self._settings = CombineSettings(int(lateness * 1e6), combinations, kept)
         if not patterns:
             version = registry.version
             registry.prepare(version, version)
@@ -94,10 +95,10 @@ class Flow:
                 raise SettingError("patterns = true for subscriptions with patterns", f"false, and {unserved} of them")
         self._spark, self._source, self._registry, self._sinks = spark, source, registry, sinks
         self._checkpoint = os.fspath(checkpoint).rstrip("/")
-        self._interval, self._lateness = interval, int(lateness * 1e6)
-        self._facts = _identified(self._checkpoint, source.identity, patterns, spark.sparkContext.defaultParallelism)
-        self.query = str(self._facts["query"])
-        self._files = ShardFiles(f"{self._checkpoint}/patterns") if self._facts["patterns"] else None
+        self._interval = interval
+        self._begun = begun(self._checkpoint, source.identity, patterns, spark.sparkContext.defaultParallelism)
+        self.query = self._begun.query
+        self._files = ShardFiles(f"{self._checkpoint}/patterns") if self._begun.patterns else None
         self.quarantine = Quarantine.at(quarantine or f"{self._checkpoint}/quarantine")
         self.status = Status(registry)
         self._stopping = threading.Event()
@@ -120,30 +121,19 @@ class Flow:
         subscriptions = Subscriptions(os.fspath(self._registry.index_storage), self._registry)
         select = Select(feed, subscriptions)
         if self._files is None:
-            work = Work(select, halves, self.quarantine)
-            receipts = publications.mapInArrow(work, RECEIPTS)
+            receipts = publications.mapInArrow(SelectTask(select, ReceiptRows(halves), self.quarantine), RECEIPTS)
         else:
-            shards = keys(int(self._facts["shards"]))
-            work = Work(select, halves, self.quarantine, self._files, shards)
-            combine = CombineStep(
-                self._files,
-                self.query,
-                shards,
-                self._lateness,
-                subscriptions,
-                halves,
-                self._combinations,
-                ids=any(half.form == "flat" for half in halves),
-                keep=self._keep,
-            )
-            receipts = combined(publications.mapInArrow(work, SHARDED), combine, RECEIPTS)
+            shards = keys(self._begun.shards)
+            select_task = SelectTask(select, ReceiptRows(halves, self._files, shards), self.quarantine)
+            combine = CombineStep(self._files, shards, subscriptions, self._settings, halves, query=self.query)
+            receipts = combined(publications.mapInArrow(select_task, SHARDED), combine, RECEIPTS)
         writer = receipts.writeStream.foreachBatch(self._batch)
         if available_now:
             writer = writer.trigger(availableNow=True)
         elif self._interval:
             writer = writer.trigger(processingTime=f"{self._interval} seconds")
         writer = writer.option("checkpointLocation", f"{self._checkpoint}/spark")
-        with partitions(self._spark, int(self._facts["shards"])):
+        with partitions(self._spark, self._begun.shards):
             self._running = writer.start()
         self._upkeep.start()
 
@@ -169,7 +159,7 @@ class Flow:
             tell(VERSION, str(version))
             self._registry.needs(self.query, version)
         if self.status.newest is not None:
-            tell(WATERMARK, str(self.status.newest - self._lateness))
+            tell(WATERMARK, str(self.status.newest - self._settings.lateness))
         found = Receipts(receipts.toArrow())
         worked = perf_counter()
         for sink in self._sinks:
@@ -225,19 +215,3 @@ def partitions(spark: SparkSession, count: int) -> Iterator[None]:
         yield
     finally:
         spark.conf.set(name, str(before))
-
-
-def _identified(checkpoint: str, source: str, patterns: bool, shards: int) -> dict[str, Any]:
-    """What is settled when a checkpoint is first used: the query's name, its source, and how patterns are spread."""
-    where = storage_at(checkpoint)
-    data = where.read("tidegate.json")
-    if data is None:
-        facts = {"query": uuid4().hex, "source": source, "patterns": patterns, "shards": shards}
-        where.write("tidegate.json", orjson.dumps(facts))
-        return facts
-    known: dict[str, Any] = {"patterns": False, "shards": shards, **orjson.loads(data)}
-    if known["source"] != source:
-        raise SettingError(f"the source that this checkpoint belongs to: {known['source']}", source, checkpoint)
-    if known["patterns"] != patterns:
-        raise SettingError(f"patterns as this checkpoint was begun: {known['patterns']}", f"{patterns}", checkpoint)
-    return known

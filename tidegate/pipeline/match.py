@@ -10,14 +10,10 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
-from typing import Any
 from uuid import uuid4
 
-import orjson
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -29,10 +25,11 @@ from tidegate.model import RESERVED, Subscription
 from tidegate.pipeline import feed
 from tidegate.pipeline.combine import CombineStep, combined
 from tidegate.pipeline.match_batch import in_order
-from tidegate.pipeline.select import Select, Subscriptions, part, told
+from tidegate.pipeline.select import Select, Subscriptions
 from tidegate.pipeline.shard_keys import keys
-from tidegate.pipeline.shard_parts import PartWriter, ShardFiles
-from tidegate.pipeline.task import SHARDED, SHARDS
+from tidegate.pipeline.shard_parts import ShardFiles
+from tidegate.pipeline.shard_state import CombineSettings
+from tidegate.pipeline.task import SHARDED, NotificationRows, ReceiptRows, SelectTask
 from tidegate.runs.quarantine import Quarantine
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.log import Slice
@@ -80,9 +77,9 @@ def match(
     source, how = fed(publications)
     chosen = shelved(publications, subscriptions, storage, limits)
     kept = os.fspath(quarantine) if quarantine is not None else f"{chosen.index_storage.rstrip('/')}/quarantine"
-    select, schema = Select(how, chosen), GROUPED if grouped else FLAT
+    select, form, schema = Select(how, chosen), *(("grouped", GROUPED) if grouped else ("flat", FLAT))
     refused = Quarantine.at(kept, uuid4().hex[:8])
-    plain = source.mapInArrow(_Stage(select, grouped, refused), schema)
+    plain = source.mapInArrow(SelectTask(select, NotificationRows(form), refused), schema)
     version = chosen.version if chosen.version is not None else _current(chosen)
     view = chosen.view(version, version)
     if not len(view.patterns):
@@ -96,83 +93,18 @@ def match(
     only_patterns = len(view.patterns) == len(view.since)
     alone = refused if only_patterns else None  # else the plain ones see to it
     if publications.isStreaming:
-        files = f"{chosen.index_storage.rstrip('/')}/parts"
-        parted = source.mapInArrow(_Parted(select, shards, files, alone), SHARDED)
-        stage = _Stateful(chosen, shards, files, late, limits.combinations, grouped)
-        patterned = combined(parted, stage, schema)
+        files = ShardFiles(f"{chosen.index_storage.rstrip('/')}/parts", per_query=True)
+        parts = source.mapInArrow(SelectTask(select, ReceiptRows((), files, shards), alone), SHARDED)
+        settings = CombineSettings(late, limits.combinations)
+        patterned = combined(parts, CombineStep(files, shards, chosen, settings, form=form), schema)
     else:
-        patterned = in_order(source, select, shards, grouped, limits.combinations, schema, alone)
+        patterned = in_order(source, select, shards, form, limits.combinations, schema, alone)
     return patterned if only_patterns else plain.unionByName(patterned)
 
 
 def _current(chosen: Subscriptions) -> int:
     assert chosen.registry is not None
     return chosen.registry.version
-
-
-@dataclass(frozen=True)
-class _Parted:
-    """Select for the patterns of a stream: what passed their filters, per shard, in files."""
-
-    select: Select
-    shards: Sequence[int]
-    files: str
-    quarantine: Quarantine | None
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        batch, query = int(told("streaming.sql.batchId") or 0), told("sql.streaming.queryId")
-        parting, faults = PartWriter(ShardFiles(f"{self.files}/{query}"), self.shards, batch, part()), []
-        for found in self.select(batches):
-            parting.take(found)
-            faults += found.faults
-        if faults and self.quarantine is not None:
-            replace(self.quarantine, query=query or "").keep(batch, part(), faults)
-        columns = zip(*parting.close(), strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, SHARDS, strict=True)]
-        yield pa.record_batch(arrays, schema=SHARDS)
-
-
-@dataclass(frozen=True)
-class _Stateful:
-    """Combine for a stream."""
-
-    subscriptions: Subscriptions
-    shards: Sequence[int]
-    files: str
-    lateness: int
-    combinations: int
-    grouped: bool
-
-    def __call__(self, key: tuple[int], frames: Iterable[Any], state: Any) -> Iterator[Any]:
-        query = str(told("sql.streaming.queryId"))
-        files = ShardFiles(f"{self.files}/{query}")
-        combining = CombineStep(
-            files, query, self.shards, self.lateness, self.subscriptions, (), self.combinations, not self.grouped
-        )
-        parts = [orjson.loads(payload) for frame in frames for payload in frame["payload"]]
-        known = orjson.loads(state.get[0]) if state.exists else {}
-        found, _, fresh = combining.step(self.shards.index(key[0]), parts, known)
-        state.update((orjson.dumps(fresh).decode(),))
-        yield (found.grouped if self.grouped else found.flat).to_pandas()
-
-
-@dataclass(frozen=True)
-class _Stage:
-    """The function that Spark maps over partitions."""
-
-    select: Select
-    grouped: bool
-    quarantine: Quarantine
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        faults = []
-        for found in self.select(batches):
-            faults += found.faults
-            yield from (found.grouped if self.grouped else found.flat).to_batches()
-        if faults:
-            query, batch = told("sql.streaming.queryId"), told("streaming.sql.batchId")
-            kept = replace(self.quarantine, query=query) if query else self.quarantine
-            kept.keep(int(batch or 0), part(), faults)
 
 
 # --- subscriptions --------------------------------------------------------------------------------------------------

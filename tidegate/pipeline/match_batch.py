@@ -9,7 +9,7 @@ them in the order of time. A shard then holds one Arrow batch and what its patte
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,12 @@ from pyspark.sql import DataFrame
 
 from tidegate.index.versioned import View
 from tidegate.patterns import Combine
-from tidegate.patterns.memory import LONG_AGO
+from tidegate.patterns.memory import LONG_AGO, Arrivals
 from tidegate.pipeline.combine import RaisedBatch
-from tidegate.pipeline.select import Select, SelectedBatch, Subscriptions, part
-from tidegate.pipeline.shard_parts import PartWriter, Piece, pieces
+from tidegate.pipeline.select import Select, SelectedBatch, Subscriptions
+from tidegate.pipeline.shard_parts import Appeared, Piece, pieces_of
+from tidegate.pipeline.task import Outlet, OutletWriter, SelectTask
 from tidegate.runs.quarantine import Quarantine
-from tidegate.store import array_bundle
 
 __all__ = ["in_order"]
 
@@ -37,9 +37,10 @@ _ROWS = pa.schema(
 )  # fmt: skip
 _SPARK = "shard int, time bigint, id string, phase int, record binary, hits binary"
 #: The time of rows that say what a task saw: before all publications.
-_FACTS = -(2**63)
-#: Arrays of a piece that are not one entry per publication: ids and filters are columns of their own, keys are known.
-_APART = ("offsets", "letters", "start", "hits", "keys")
+_SEEN = -(2**63)
+#: The arrays of ``Arrivals`` with an entry per publication, in the order in which a record has them; ids and filters
+#: have columns of their own.
+_RECORD = tuple(field.name for field in fields(Arrivals) if field.name not in ("offsets", "letters", "start", "hits"))
 
 Layout = list[tuple[str, str, list[int]]]
 
@@ -48,7 +49,7 @@ def in_order(
     source: DataFrame,
     select: Select,
     shards: Sequence[int],
-    grouped: bool,
+    form: str,
     combinations: int,
     schema: str,
     quarantine: Quarantine | None = None,
@@ -56,72 +57,79 @@ def in_order(
     """What patterns tell of all publications there are, which appear together: in order, and the clock ends at the
     newest. Rows that are no publications go to the quarantine, if there is one.
     """
-    rows = source.mapInArrow(_Rows(select, shards, quarantine), _SPARK)
+    rows = source.mapInArrow(SelectTask(select, _PublicationRows(shards), quarantine), _SPARK)
     each = rows.repartition(len(shards), "shard").sortWithinPartitions("time", "id", "phase")
-    return each.mapInArrow(_Shard(select.subscriptions, shards, grouped, combinations), schema)
+    return each.mapInArrow(_ShardInOrder(select.subscriptions, shards, form, combinations), schema)
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Rows:
-    """Select for patterns: a row per publication and shard that wants it, and one per shard with what was seen."""
+class _Seen:
+    """What a task saw: the first and the newest time of its publications, and how its records are laid out."""
 
-    select: Select
+    first: int
+    newest: int
+    layout: Layout
+
+    @staticmethod
+    def from_json(data: bytes) -> _Seen:
+        return _Seen(**orjson.loads(data))
+
+
+@dataclass(frozen=True)
+class _PublicationRows(Outlet):
+    """A row per publication and shard that wants it, and one per shard with what was seen."""
+
     shards: Sequence[int]
-    quarantine: Quarantine | None
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        first: int | None = None
-        newest, layout, faults = LONG_AGO, Layout(), []
-        for found in self.select(batches):
-            faults += found.faults
-            if found.publications:
-                times = found.times
-                first = int(times.min()) if first is None else min(first, int(times.min()))
-                newest = max(newest, int(times.max()))
-                for shard, piece in _pieces(found, self.shards):
-                    layout = _layout(piece)
-                    yield _as_rows(shard, piece, layout, found.view)
-        if faults and self.quarantine is not None:
-            self.quarantine.keep(0, part(), faults)
-        if first is not None:
-            yield _facts(self.shards, {"first": first, "newest": newest, "layout": layout})
+    def writer(self) -> OutletWriter:
+        return _PublicationWriter(self.shards)
 
 
-def _pieces(found: SelectedBatch, shards: Sequence[int]) -> Iterator[tuple[int, Piece]]:
-    """What each shard wants of some publications."""
-    parting = PartWriter(None, shards, 0, 0)
-    parting.take(found)
-    for key, _, data in parting.whole():
-        if data:
-            for piece in pieces(array_bundle.unpacked(data)):
-                yield key, piece
+class _PublicationWriter(OutletWriter):
+    def __init__(self, shards: Sequence[int]) -> None:
+        self._shards = shards
+        self._first: int | None = None
+        self._newest, self._layout = LONG_AGO, Layout()
+
+    def take(self, found: SelectedBatch) -> Iterator[pa.RecordBatch]:
+        if not found.publications:
+            return
+        first, newest = int(found.times.min()), int(found.times.max())
+        self._first = first if self._first is None else min(first, self._first)
+        self._newest = max(newest, self._newest)
+        for shard, piece in pieces_of(found, Appeared.together(found), len(self._shards)):
+            self._layout = _layout(piece.arrivals)
+            yield _as_rows(self._shards[shard], piece, self._layout, found.view)
+
+    def close(self, rejected: int) -> Iterator[pa.RecordBatch]:
+        if self._first is not None:
+            seen, n = orjson.dumps(_Seen(self._first, self._newest, self._layout)), len(self._shards)
+            columns = [list(self._shards), [_SEEN] * n, [""] * n, [0] * n, [seen] * n, [b""] * n]
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, _ROWS, strict=True)]
+            yield pa.record_batch(arrays, schema=_ROWS)
 
 
-def _layout(piece: Piece) -> Layout:
-    """The arrays that have an entry per publication, in the order in which a record has them."""
-    return [
-        (name, array.dtype.str, list(array.shape[1:]))
-        for name, array in sorted(piece.arrays.items())
-        if name not in _APART
-    ]
+def _layout(arrivals: Arrivals) -> Layout:
+    arrays = ((name, getattr(arrivals, name)) for name in _RECORD)
+    return [(name, array.dtype.str, list(array.shape[1:])) for name, array in arrays]
 
 
 def _as_rows(key: int, piece: Piece, layout: Layout, view: View) -> pa.RecordBatch:
-    a, n = piece.arrays, len(piece.arrays["time"])
-    records = np.concatenate([_bytes(a[name], n) for name, _, _ in layout], axis=1)
+    a, n = piece.arrivals, len(piece.arrivals)
+    records = np.concatenate([_bytes(getattr(a, name), n) for name, _, _ in layout], axis=1)
     known = {row.tobytes(): number for number, row in enumerate(view.patterns.keys)}
-    number = np.array([known[row.tobytes()] for row in a["keys"]], np.int32)
-    ids = pa.LargeStringArray.from_buffers(n, pa.py_buffer(a["offsets"]), pa.py_buffer(a["letters"]))
+    number = np.array([known[row.tobytes()] for row in piece.keys], np.int32)
+    ids = pa.LargeStringArray.from_buffers(n, pa.py_buffer(a.offsets), pa.py_buffer(a.letters))
     columns = [
         pa.array(np.full(n, key, np.int32)),
-        pa.array(a["time"]),
+        pa.array(a.time),
         ids.cast(pa.string()),
-        pa.array(a["phase"].astype(np.int32)),
+        pa.array(a.phase.astype(np.int32)),
         _binary(np.arange(n + 1) * records.shape[1], records),
-        _binary(a["start"] * 4, number[a["hits"]]),
+        _binary(a.start * 4, number[a.hits]),
     ]
     return pa.record_batch(columns, schema=_ROWS)
 
@@ -135,12 +143,6 @@ def _binary(offsets: NDArray[np.int64], data: NDArray[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
 
 
-def _facts(shards: Sequence[int], facts: dict[str, Any]) -> pa.RecordBatch:
-    told, n = orjson.dumps(facts), len(shards)
-    columns = [list(shards), [_FACTS] * n, [""] * n, [0] * n, [told] * n, [b""] * n]
-    return pa.record_batch([pa.array(c, field.type) for c, field in zip(columns, _ROWS, strict=True)], schema=_ROWS)
-
-
 def _as_piece(rows: pa.RecordBatch, layout: Layout, view: View) -> Piece:
     """The publications of some rows, as select found them."""
     n = rows.num_rows
@@ -148,14 +150,14 @@ def _as_piece(rows: pa.RecordBatch, layout: Layout, view: View) -> Piece:
     _, records = _split(rows.column("record"))
     start, hits = _split(rows.column("hits"))
     arrays: dict[str, NDArray[Any]] = {"offsets": ids, "letters": letters, "start": start // 4}
-    arrays |= {"hits": hits.view(np.int32), "keys": view.patterns.keys}
+    arrays["hits"] = hits.view(np.int32)
     table, at = records.reshape(n, -1), 0
     for name, kind, shape in layout:
         dtype = np.dtype(kind)
         width = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
         arrays[name] = np.ascontiguousarray(table[:, at : at + width]).view(dtype).reshape(n, *shape)
         at += width
-    return Piece(arrays, view.patterns.columns)
+    return Piece(Arrivals(**arrays), view.patterns.keys, view.patterns.columns)
 
 
 def _split(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -171,24 +173,24 @@ def _split(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 
 @dataclass(frozen=True)
-class _Shard:
-    """Combine for a shard, whose rows come in order; what tasks saw comes first."""
+class _ShardInOrder:
+    """The function that Spark maps over shards: combine, for rows that come in order; what tasks saw comes first."""
 
     subscriptions: Subscriptions
     shards: Sequence[int]
-    grouped: bool
+    form: str
     combinations: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        seen: list[dict[str, Any]] = []
-        taken: _Taken | None = None
+        seen: list[_Seen] = []
+        taken: _OpenShard | None = None
         key = -1
         for batch in batches:
             if not batch.num_rows:
                 continue
             key = batch.column("shard")[0].as_py()
-            before = int(np.searchsorted(np.asarray(batch.column("time")), _FACTS, "right"))
-            seen += [orjson.loads(told) for told in batch.column("record")[:before].to_pylist()]
+            before = int(np.searchsorted(np.asarray(batch.column("time")), _SEEN, "right"))
+            seen += [_Seen.from_json(data) for data in batch.column("record")[:before].to_pylist()]
             if before < batch.num_rows:
                 taken = taken or self._begin(key, seen)
                 yield from self._batches(taken.take(batch.slice(before)))
@@ -196,19 +198,19 @@ class _Shard:
             taken = taken or self._begin(key, seen)
             yield from self._batches(taken.end())
 
-    def _begin(self, key: int, seen: list[dict[str, Any]]) -> _Taken:
+    def _begin(self, key: int, seen: list[_Seen]) -> _OpenShard:
         version = self.subscriptions.of_task()
         view = self.subscriptions.view(version, version)
-        first, newest = min(facts["first"] for facts in seen), max(facts["newest"] for facts in seen)
-        layout: Layout = next((facts["layout"] for facts in seen if facts["layout"]), [])
-        return _Taken(view, self.shards.index(key), len(self.shards), self.combinations, layout, first, newest)
+        first, newest = min(task.first for task in seen), max(task.newest for task in seen)
+        layout: Layout = next((task.layout for task in seen if task.layout), [])
+        return _OpenShard(view, self.shards.index(key), len(self.shards), self.combinations, layout, first, newest)
 
     def _batches(self, told: RaisedBatch) -> Iterator[pa.RecordBatch]:
         if told.notifications:
-            yield from (told.grouped if self.grouped else told.flat).to_batches()
+            yield from getattr(told, self.form).to_batches()
 
 
-class _Taken:
+class _OpenShard:
     """A shard that has everybody from the beginning, and takes publications in order."""
 
     def __init__(
@@ -225,9 +227,9 @@ class _Taken:
     def take(self, rows: pa.RecordBatch) -> RaisedBatch:
         """Take some rows, and let the clock run to the last of them."""
         piece = _as_piece(rows, self._layout, self._view)
-        arrivals = piece.arrivals(self._combine, self._first, 0)
+        arrivals = piece.taken_by(self._combine, self._first, 0)
         together = replace(arrivals, clock=np.full(len(arrivals), self._first))
-        return RaisedBatch(self._combine.take([together], int(piece.arrays["time"][-1]), self._first), self._view)
+        return RaisedBatch(self._combine.take([together], int(piece.arrivals.time[-1]), self._first), self._view)
 
     def end(self) -> RaisedBatch:
         """Let the clock run to the newest of all publications."""

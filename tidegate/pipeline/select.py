@@ -1,6 +1,6 @@
 """Select in a Python worker: publications in, who is told out. Stateless, so any task may run it, and run it again.
 
-A worker maps the snapshots that stand for the versions of its publications and matches. Which version applies is
+A worker maps the index layers that stand for the versions of its publications and matches. Which version applies is
 decided elsewhere and found here: stamped on the publications by the log, set for the batch by the flow, or pinned in
 the registry by the first task that asks.
 """
@@ -15,32 +15,20 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark import TaskContext
 
 from tidegate.index import Matches, notification_tables
 from tidegate.index.shapes import look_up_with, looked_up_with
 from tidegate.index.versioned import View
 from tidegate.pipeline.feed import Arrived, Feed
+from tidegate.pipeline.task_context import local_property, query_id
 from tidegate.shapes.sphere_group import ShapeLookup
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.registry import Registry
 
-__all__ = ["VERSION", "Select", "SelectedBatch", "Subscriptions", "part", "told"]
+__all__ = ["VERSION", "Select", "SelectedBatch", "Subscriptions"]
 
 #: The local property by which the flow tells tasks the version of their batch.
 VERSION = "tidegate.version"
-
-
-def told(name: str) -> str | None:
-    """What the driver told the tasks of a job under this name; None outside a task."""
-    context = TaskContext.get()
-    return context.getLocalProperty(name) if context is not None else None
-
-
-def part() -> int:
-    """Which part of its batch this task has."""
-    context = TaskContext.get()
-    return context.partitionId() if context is not None else 0
 
 
 @dataclass(frozen=True)
@@ -58,11 +46,11 @@ class Subscriptions:
         """The version for the publications of this task."""
         if self.version is not None:
             return self.version
-        if version := told(VERSION):
+        if version := local_property(VERSION):
             return int(version)
         if self.registry is None:
             raise RuntimeError("subscriptions without a version and without a registry")
-        query, batch = told("sql.streaming.queryId"), told("streaming.sql.batchId")
+        query, batch = query_id(), local_property("streaming.sql.batchId")
         return self.registry.pin(query, int(batch)) if query and batch else self.registry.version
 
     def view(self, oldest: int, version: int) -> View:
@@ -81,16 +69,28 @@ def _layers(location: str) -> IndexLayers:
 
 
 class SelectedBatch:
-    """Some publications and who is told of them, as tables that are made when they are asked for.
+    """Some publications and who is told of them. They are matched when somebody first asks who that is.
 
-    ``seconds`` is what the index took to find them.
+    What patterns want is asked of the patterns' own index (``shard_parts.py``), so a task that only feeds patterns
+    never matches the others. ``seconds`` is what matching took.
     """
 
-    def __init__(self, arrived: Arrived, matches: Matches, seconds: float) -> None:
+    def __init__(self, arrived: Arrived) -> None:
         self.batch, self.view, self.versions, self.faults, self.sizes, self.first_row, self.clock = arrived
-        self._matches, self.seconds = matches, seconds
         self.publications = self.batch.length
-        self.notifications = len(matches.owners)
+        self.seconds = 0.0
+
+    @cached_property
+    def _matches(self) -> Matches:
+        began = perf_counter()
+        found = self.view.match(self.batch, self.versions)
+        self.seconds = perf_counter() - began
+        return found
+
+    @property
+    def notifications(self) -> int:
+        """How many there are."""
+        return len(self._matches.owners)
 
     @cached_property
     def times(self) -> NDArray[np.int64]:
@@ -110,13 +110,10 @@ class SelectedBatch:
 
 @dataclass(frozen=True)
 class Select:
-    """The stage: a feed and the subscriptions it is matched with."""
+    """A feed and the subscriptions that its publications are matched with."""
 
     feed: Feed
     subscriptions: Subscriptions
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SelectedBatch]:
-        for arrived in self.feed(batches, self.subscriptions):
-            began = perf_counter()
-            matches = arrived.view.match(arrived.batch, arrived.versions)
-            yield SelectedBatch(arrived, matches, perf_counter() - began)
+        return map(SelectedBatch, self.feed(batches, self.subscriptions))

@@ -1,39 +1,39 @@
 """What select hands to combine: per shard, the publications that passed a filter of its patterns, as a file.
 
-A task writes one file per shard that has any and sends a reference; the same file is what the shard's state is built
-again from, if need be. The reference also says what appeared when, which moves the clock of all shards.
+A task writes one file per shard that has any and sends a ``PartReference``; the same file is what the shard's state is
+built again from, if need be. The reference also says what appeared when, which moves the clock of all shards.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
+from tidegate import array_bundle
 from tidegate.errors import StoreError
-from tidegate.index.patterns import Passed, passed
-from tidegate.index.versioned import View
+from tidegate.index.patterns import passed
 from tidegate.kernels.memory import own_numbers
 from tidegate.patterns.combine import Combine
 from tidegate.patterns.memory import LONG_AGO, Arrivals
 from tidegate.pipeline.select import SelectedBatch
+from tidegate.pipeline.shard_state import TOGETHER, PartReference
+from tidegate.pipeline.task_context import query_id
 from tidegate.predicates.column import Column
-from tidegate.store import array_bundle
 from tidegate.store.storage import storage_at
 
-__all__ = ["PART", "PartWriter", "Piece", "ShardFiles", "pieces"]
+__all__ = ["PART", "Appeared", "PartWriter", "Piece", "ShardFiles", "pieces_of", "read_pieces"]
 
 #: The kind of the rows that are references to parts.
 PART = "part"
 
-_FIELDS = ("time", "offsets", "letters", "phase", "hash", "source", "values", "start", "hits")
+_ARRAYS = tuple(field.name for field in fields(Arrivals))
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,12 @@ class ShardFiles:
     """The directory of a query's parts and states, at a path or URL; travels to the workers."""
 
     location: str
+    per_query: bool = False
+    """Whether each streaming query has a directory of its own in it, by Spark's name of the query."""
+
+    def of_task(self) -> ShardFiles:
+        """The files of the query that runs."""
+        return ShardFiles(f"{self.location}/{query_id()}") if self.per_query else self
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file whole. Like Spark's own checkpoint it is safe from crashes of programs, not of the machine."""
@@ -60,9 +66,8 @@ class ShardFiles:
         data = storage_at(self.location).read(name)
         if data is None:
             raise StoreError("a file with a bundle of arrays", "none", f"{self.location}/{name}")
-        return array_bundle.unpacked(
-            bytearray(data), f"{self.location}/{name}"
-        )  # writable: kernels are compiled for such
+        # writable, because kernels are compiled for such
+        return array_bundle.unpacked(bytearray(data), f"{self.location}/{name}")
 
     def tidy(self, shard: int, batch: int, named: set[str]) -> None:
         """Remove what a shard has of batches before this one, unless it is named."""
@@ -73,12 +78,102 @@ class ShardFiles:
                 where.remove(name)
 
 
-class PartWriter:
-    """Collects what one task found, and writes it."""
+# --- pieces ---------------------------------------------------------------------------------------------------------
 
-    def __init__(self, files: ShardFiles | None, keys: Sequence[int], batch: int, part: int) -> None:
-        self._files, self._keys, self._batch, self._part = files, keys, batch, part
-        self._pieces: list[list[tuple[dict[str, NDArray[Any]], list[Any]]]] = [[] for _ in keys]
+
+class Appeared(NamedTuple):
+    """When each publication of a batch appeared."""
+
+    newest: NDArray[np.int64]
+    """The newest time of what appeared before it in this part."""
+    turn: NDArray[np.int64]
+    """In which order they appeared; those that appeared together have the same."""
+    version: NDArray[np.int64]
+    """The subscriptions' version at that moment."""
+
+    @staticmethod
+    def together(found: SelectedBatch) -> Appeared:
+        """All at once."""
+        n = found.publications
+        return Appeared(np.full(n, LONG_AGO), np.zeros(n, np.int64), np.broadcast_to(found.versions, n))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Publications that passed filters of one shard, found with one view of the subscriptions."""
+
+    arrivals: Arrivals
+    """Filters by their place in ``keys``, values by ``columns``; the clock of each is ``Appeared.newest``."""
+    keys: NDArray[np.uint8]
+    """Of the filters."""
+    columns: list[Column]
+
+    def taken_by(self, shard: Combine, clock: int | None, lateness: int) -> Arrivals:
+        """As the shard takes them: ``clock`` is how far the clock was before the part."""
+        given, memory = self.arrivals, shard.memory
+        number = np.array([memory.filters.get(key.tobytes(), -1) for key in self.keys], np.int32)
+        start, hits = own_numbers(given.start, given.hits, number, np.empty(memory.key.length, np.int64))
+        values = np.full((len(given), len(memory.columns)), np.nan)
+        for i, column in enumerate(memory.columns):
+            if column in self.columns:
+                values[:, i] = given.values[:, self.columns.index(column)]
+        clocks = np.maximum(given.clock - lateness, LONG_AGO if clock is None else clock)
+        return replace(given, clock=clocks, values=values, start=start, hits=hits)
+
+
+def pieces_of(found: SelectedBatch, appeared: Appeared, shards: int) -> Iterator[tuple[int, Piece]]:
+    """What each of so many shards wants of a batch; nothing for those that want nothing."""
+    view, patterns = found.view, found.view.patterns
+    if not len(patterns):
+        return
+    p = passed(found.batch, patterns.index.match(found.batch), patterns.columns)
+    newest, turn, version = (array[p.rows] for array in appeared)
+    was_hit = np.zeros(patterns.filters_given, np.bool_)
+    was_hit[p.hits] = True
+    for shard in range(shards):
+        wanted = np.zeros(patterns.filters_given, np.bool_)
+        wanted[view.filters_of(shard, shards)] = True
+        mine = np.flatnonzero(wanted & was_hit)
+        if not len(mine):
+            continue
+        number = np.full(patterns.filters_given, -1, np.int32)
+        number[mine] = np.arange(len(mine))
+        start, hits = own_numbers(p.start, p.hits, number, np.empty(len(mine), np.int64))
+        everyone = Arrivals(
+            p.time, newest, turn, version, p.offsets, p.letters, p.phase, p.hash, p.source, p.values, start, hits
+        )
+        yield shard, Piece(everyone.picked(np.flatnonzero(np.diff(start))), patterns.keys[mine], patterns.columns)
+
+
+def _packed(pieces: Sequence[Piece]) -> bytes:
+    """Pieces as the bytes of a file."""
+    arrays = {f"{i}/{name}": getattr(piece.arrivals, name) for i, piece in enumerate(pieces) for name in _ARRAYS}
+    arrays |= {f"{i}/keys": piece.keys for i, piece in enumerate(pieces)}
+    return array_bundle.packed(arrays, [[column.plain() for column in piece.columns] for piece in pieces])
+
+
+def read_pieces(part: tuple[dict[str, NDArray[Any]], Any]) -> list[Piece]:
+    """The pieces of a part, which is a bundle."""
+    arrays, described = part
+    return [
+        Piece(
+            Arrivals(**{name: arrays[f"{i}/{name}"] for name in _ARRAYS}),
+            arrays[f"{i}/keys"],
+            [Column.restored(*plain) for plain in columns],
+        )
+        for i, columns in enumerate(described)
+    ]
+
+
+# --- the writer of a task -------------------------------------------------------------------------------------------
+
+
+class PartWriter:
+    """Collects what one task found, and writes a part for each shard that wants any of it."""
+
+    def __init__(self, files: ShardFiles, keys: Sequence[int], batch: int, partition: int) -> None:
+        self._files, self._keys, self._batch, self._partition = files, keys, batch, partition
+        self._pieces: list[list[Piece]] = [[] for _ in keys]
         self._order: int | None = None
         self._first: int | None = None
         self._wall: int | None = None
@@ -91,121 +186,41 @@ class PartWriter:
             self._wall = found.clock if self._wall is None else max(found.clock, self._wall)
             # nothing need have appeared with it, but somebody may have come or gone
             self._versions.setdefault(int(np.max(found.versions)), LONG_AGO)
-        if not found.publications:
-            return
-        times, sizes = found.times, found.sizes
+        if found.publications:
+            for shard, piece in pieces_of(found, self._appeared(found), len(self._keys)):
+                self._pieces[shard].append(piece)
+
+    def _appeared(self, found: SelectedBatch) -> Appeared:
+        """When they appeared, after what this task has seen before; that is noted for the clock of all shards."""
+        times = found.times
         versions = np.broadcast_to(found.versions, found.publications)
-        if sizes is None:  # all of a batch appears together, in no order
-            sizes, self._order = np.array([found.publications]), -1
-            before, turns = np.full(1, LONG_AGO), np.zeros(1, np.int64)
-            newest = max(self._newest, int(times.max()))
-            self._first = min(int(times.min()), self._first if self._first is not None else int(times.min()))
-        else:
-            starts = np.cumsum(sizes) - sizes
-            turns = found.first_row + starts
-            tops = np.maximum.accumulate(np.maximum.reduceat(times, starts))
-            before = np.maximum(self._newest, np.concatenate(([LONG_AGO], tops[:-1])))
-            newest = max(self._newest, int(tops[-1]))
-            if self._first is None:
-                self._order, self._first = found.first_row, int(times[: sizes[0]].min())
-        self._newest = newest
         edges = np.flatnonzero(np.diff(versions, prepend=versions[0] - 1))
         for version, top in zip(versions[edges].tolist(), np.maximum.reduceat(times, edges).tolist(), strict=True):
             self._versions[version] = max(top, self._versions.get(version, LONG_AGO))
-        patterns = found.view.patterns
-        if len(patterns):
-            matches = patterns.index.match(found.batch)
-            appeared = np.repeat(before, sizes), np.repeat(turns, sizes), versions
-            self._keep(passed(found.batch, matches, patterns.columns), *appeared, found.view)
+        if found.sizes is None:  # all of a batch appears together, in no order
+            self._order = TOGETHER
+            first = int(times.min())
+            self._first = first if self._first is None else min(first, self._first)
+            self._newest = max(self._newest, int(times.max()))
+            return Appeared.together(found)
+        sizes = found.sizes
+        starts = np.cumsum(sizes) - sizes
+        tops = np.maximum.accumulate(np.maximum.reduceat(times, starts))
+        before = np.maximum(self._newest, np.concatenate(([LONG_AGO], tops[:-1])))
+        self._newest = max(self._newest, int(tops[-1]))
+        if self._first is None:
+            self._order, self._first = found.first_row, int(times[: sizes[0]].min())
+        return Appeared(np.repeat(before, sizes), np.repeat(found.first_row + starts, sizes), versions)
 
-    def _keep(
-        self,
-        found: Passed,
-        high: NDArray[np.int64],
-        turns: NDArray[np.int64],
-        versions: NDArray[np.int64],
-        view: View,
-    ) -> None:
-        patterns = view.patterns
-        was_hit = np.zeros(patterns.filters_given, np.bool_)
-        was_hit[found.hits] = True
-        columns = [column.plain() for column in patterns.columns]
-        for shard in range(len(self._keys)):
-            wanted = np.zeros(patterns.filters_given, np.bool_)
-            wanted[view.filters_of(shard, len(self._keys))] = True
-            mine = np.flatnonzero(wanted & was_hit)
-            if not len(mine):
-                continue
-            number = np.full(patterns.filters_given, -1, np.int32)
-            number[mine] = np.arange(len(mine))
-            start, hits = own_numbers(found.start, found.hits, number, np.empty(len(mine), np.int64))
-            everyone = Arrivals(
-                found.time, high[found.rows], turns[found.rows], versions[found.rows], found.offsets, found.letters,
-                found.phase, found.hash, found.source, found.values, start, hits,
-            )  # fmt: skip
-            kept = everyone.picked(np.flatnonzero(np.diff(start)))
-            arrays = {name: getattr(kept, name) for name in (*_FIELDS, "turn", "version")}
-            arrays |= {"high": kept.clock, "keys": patterns.keys[mine]}
-            self._pieces[shard].append((arrays, columns))
-
-    def close(self) -> Iterator[tuple[int, str, bytes]]:
-        """A reference for each shard: its key, a kind, and what it refers to."""
+    def close(self) -> Iterator[tuple[int, PartReference]]:
+        """Write the files; the key of each shard, and its reference."""
+        seen = PartReference(self._order, self._first, tuple(self._versions.items()), self._wall)
+        files = self._files.of_task()
         for shard, key in enumerate(self._keys):
-            facts, data = self._of(shard)
-            if data:
-                assert self._files is not None
-                facts["file"] = f"part-{self._batch:012d}-{self._part}-{shard}-{uuid4().hex}"
-                self._files.write(facts["file"], data)
-            yield key, PART, orjson.dumps(facts)
-
-    def whole(self) -> Iterator[tuple[int, bytes, bytes]]:
-        """The same with what it refers to, and no file."""
-        for shard, key in enumerate(self._keys):
-            facts, data = self._of(shard)
-            yield key, orjson.dumps(facts), data
-
-    def _of(self, shard: int) -> tuple[dict[str, Any], bytes]:
-        pieces, data = self._pieces[shard], b""
-        if pieces:
-            arrays = {f"{i}/{name}": a for i, (piece, _) in enumerate(pieces) for name, a in piece.items()}
-            data = array_bundle.packed(arrays, [columns for _, columns in pieces])
-        facts: dict[str, Any] = {
-            "order": self._order, "first": self._first, "versions": list(self._versions.items()),
-            "wall": self._wall, "file": None, "bytes": len(data),
-        }  # fmt: skip
-        return facts, data
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of a part: publications that were found with one view of the subscriptions."""
-
-    arrays: dict[str, NDArray[Any]]
-    columns: list[Column]
-
-    def arrivals(self, shard: Combine, clock: int | None, lateness: int) -> Arrivals:
-        """As the shard takes them: ``clock`` is how far the clock was before the part."""
-        a, memory = self.arrays, shard.memory
-        known = memory.filters
-        number = np.array([known.get(key.tobytes(), -1) for key in a["keys"]], np.int32)
-        start, hits = own_numbers(a["start"], a["hits"], number, np.empty(memory.key.length, np.int64))
-        values = np.full((len(a["time"]), len(memory.columns)), np.nan)
-        for i, column in enumerate(memory.columns):
-            if column in self.columns:
-                values[:, i] = a["values"][:, self.columns.index(column)]
-        clocks = np.maximum(a["high"] - lateness, LONG_AGO if clock is None else clock)
-        return Arrivals(
-            a["time"], clocks, a["turn"], a["version"], a["offsets"], a["letters"], a["phase"], a["hash"], a["source"],
-            values, start, hits,
-        )  # fmt: skip
-
-
-def pieces(part: tuple[dict[str, NDArray[Any]], Any]) -> list[Piece]:
-    """The pieces of a part, which is a bundle."""
-    arrays, described = part
-    found: list[dict[str, NDArray[Any]]] = [{} for _ in described]
-    for path, array in arrays.items():
-        number, field = path.split("/")
-        found[int(number)][field] = array
-    columns = [[Column.restored(*plain) for plain in listed] for listed in described]
-    return [Piece(piece, listed) for piece, listed in zip(found, columns, strict=True)]
+            reference = seen
+            if self._pieces[shard]:
+                data = _packed(self._pieces[shard])
+                name = f"part-{self._batch:012d}-{self._partition}-{shard}-{uuid4().hex}"
+                files.write(name, data)
+                reference = replace(seen, file=name, size=len(data))
+            yield key, reference

@@ -1,89 +1,183 @@
-"""What one task does: select, and then hand what was found to the sinks, without a detour through the JVM.
+"""What one task does: it selects, and an *outlet* makes rows for Spark of what was selected.
 
-A task gives back *receipts*, a few rows that the driver collects: what each sink's worker half says it has written,
-tables for the sinks that live in the driver, and counts.
+``SelectTask`` is the function that Spark maps over the partitions of a batch, for the flow and for ``tg.match`` alike.
+What comes out is the outlet's business: the notifications themselves (``NotificationRows``), or *receipts*
+(``ReceiptRows``), a few rows that the driver collects: what each sink's worker half says it has written, tables for the
+sinks that live in the driver, and counts; and for each shard of patterns a reference to what passed their filters. For
+patterns over a batch DataFrame there is a third in ``match_batch.py``.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import orjson
 import pyarrow as pa
 
-from tidegate.pipeline.select import Select, part, told
-from tidegate.pipeline.shard_parts import PartWriter, ShardFiles
+from tidegate.pipeline.select import Select, SelectedBatch
+from tidegate.pipeline.shard_parts import PART, PartWriter, ShardFiles
+from tidegate.pipeline.task_context import batch_number, local_property, partition_number, query_id
 from tidegate.runs.quarantine import Quarantine
 from tidegate.runs.sinks import COUNTS, WorkerHalf
 
-__all__ = ["RECEIPTS", "SHARDED", "SHARDS", "WATERMARK", "Work"]
+__all__ = [
+    "RECEIPTS",
+    "SHARDED",
+    "WATERMARK",
+    "NotificationRows",
+    "Outlet",
+    "OutletWriter",
+    "ReceiptRows",
+    "SelectTask",
+]
 
 RECEIPTS = "kind string, payload binary"
 #: The same with the shard that takes it, where patterns are combined after select.
 SHARDED = f"shard int, {RECEIPTS}"
 _RECEIPTS = pa.schema([("kind", pa.string()), ("payload", pa.binary())])
-SHARDS = pa.schema([("shard", pa.int32()), *_RECEIPTS])
+_SHARDED = pa.schema([("shard", pa.int32()), *_RECEIPTS])
 
 #: The local property by which the flow tells tasks before which event time a publication is late.
 WATERMARK = "tidegate.watermark"
 _LONG_AGO = -(2**63)
 
 
+class OutletWriter(ABC):
+    """Makes rows of what one task selects."""
+
+    @abstractmethod
+    def take(self, found: SelectedBatch) -> Iterator[pa.RecordBatch]:
+        """Rows of some of it; or it is kept until the end."""
+
+    @abstractmethod
+    def close(self, rejected: int) -> Iterator[pa.RecordBatch]:
+        """All of the task has been seen, with so many rows that are no publications; the rows that are left."""
+
+
+class Outlet(ABC):
+    """Makes a writer for each task; travels to the workers."""
+
+    @abstractmethod
+    def writer(self) -> OutletWriter: ...
+
+
 @dataclass(frozen=True)
-class Work:
+class SelectTask:
     """The function that Spark maps over the partitions of a batch."""
 
     select: Select
-    halves: Sequence[WorkerHalf]
+    outlet: Outlet
     quarantine: Quarantine | None
+    """Where rows that are no publications go; None where another task of the same batch sees to it."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        writer = self.outlet.writer()
+        rejected = []
+        for found in self.select(batches):
+            rejected += found.faults
+            yield from writer.take(found)
+        if rejected and self.quarantine is not None:
+            quarantine, query = self.quarantine, query_id()
+            if (
+                quarantine.query and query
+            ):  # several share it: a stream goes by Spark's name of it, also after a restart
+                quarantine = replace(quarantine, query=query)
+            quarantine.keep(batch_number(), partition_number(), rejected)
+        yield from writer.close(len(rejected))
+
+
+# --- notifications --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NotificationRows(Outlet):
+    """The notifications of subscriptions without a pattern, ``flat`` or ``grouped``."""
+
+    form: str
+
+    def writer(self) -> OutletWriter:
+        return _NotificationWriter(self.form)
+
+
+class _NotificationWriter(OutletWriter):
+    def __init__(self, form: str) -> None:
+        self._form = form
+
+    def take(self, found: SelectedBatch) -> Iterator[pa.RecordBatch]:
+        yield from getattr(found, self._form).to_batches()
+
+    def close(self, rejected: int) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+
+# --- receipts -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ReceiptRows(Outlet):
+    """Receipts of the sinks' worker halves and, if there are shards, references to what their patterns want."""
+
+    halves: Sequence[WorkerHalf]
     files: ShardFiles | None = None
     """Where what patterns want is written; None where there are none."""
     shards: Sequence[int] = ()
     """The keys of the shards that combine it."""
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        began = perf_counter()
-        batch, number = int(told("streaming.sql.batchId") or 0), part()
-        watermark = int(told(WATERMARK) or _LONG_AGO)
-        writers = [half.writer(batch, number) for half in self.halves]
-        counts = {"publications": 0, "notifications": 0, "late": 0, "shapeless": 0, "newest": _LONG_AGO}
-        matching = writing = 0.0
-        faults = []
-        parting = PartWriter(self.files, self.shards, batch, number) if self.files is not None else None
-        for found in self.select(batches):
-            counts["publications"] += found.publications
+    def writer(self) -> OutletWriter:
+        return _ReceiptWriter(self)
+
+
+class _ReceiptWriter(OutletWriter):
+    def __init__(self, outlet: ReceiptRows) -> None:
+        self._began = perf_counter()
+        batch, partition = batch_number(), partition_number()
+        self._watermark = int(local_property(WATERMARK) or _LONG_AGO)
+        self._writers = [half.writer(batch, partition) for half in outlet.halves]
+        self._shards = outlet.shards
+        self._parts = PartWriter(outlet.files, outlet.shards, batch, partition) if outlet.files is not None else None
+        self._counts = {"publications": 0, "notifications": 0, "late": 0, "shapeless": 0, "newest": _LONG_AGO}
+        self._matching = self._writing = 0.0
+
+    def take(self, found: SelectedBatch) -> Iterator[pa.RecordBatch]:
+        counts = self._counts
+        counts["publications"] += found.publications
+        if found.publications:
+            counts["late"] += int(np.count_nonzero(found.times < self._watermark))
+            counts["newest"] = max(counts["newest"], int(found.times.max()))
+        if self._writers:
             counts["notifications"] += found.notifications
-            if found.publications:
-                counts["late"] += int(np.count_nonzero(found.times < watermark))
-                counts["newest"] = max(counts["newest"], int(found.times.max()))
-            faults += found.faults
-            matching += found.seconds
+            self._matching += found.seconds
             before = perf_counter()
-            for writer in writers:
+            for writer in self._writers:
                 writer.take(found)
-            writing += perf_counter() - before
-            if parting is None:
-                counts["unserved"] = len(found.view.patterns)
-            else:
-                before = perf_counter()
-                parting.take(found)
-                matching += perf_counter() - before
-            counts["shapeless"] += found.batch.shapeless  # now that filters of patterns have asked for theirs too
+            self._writing += perf_counter() - before
+        if self._parts is None:
+            counts["unserved"] = len(found.view.patterns)
+        else:
+            before = perf_counter()
+            self._parts.take(found)
+            self._matching += perf_counter() - before
+        counts["shapeless"] += found.batch.shapeless  # now that filters of patterns have asked for theirs too
+        return iter(())
+
+    def close(self, rejected: int) -> Iterator[pa.RecordBatch]:
         before = perf_counter()
-        if faults and self.quarantine is not None:
-            self.quarantine.keep(batch, number, faults)
-        receipts = [receipt for writer in writers for receipt in writer.close()]
+        receipts = [receipt for writer in self._writers for receipt in writer.close()]
         now = perf_counter()
-        seconds = {"seconds": now - began, "matching": matching, "writing": writing + now - before}
-        receipts.append((COUNTS, orjson.dumps({**counts, "quarantined": len(faults), **seconds})))
-        if parting is None:
-            kinds, payloads = zip(*receipts, strict=True)
-            yield pa.record_batch([pa.array(kinds), pa.array(payloads, pa.binary())], schema=_RECEIPTS)
+        seconds = {"seconds": now - self._began, "matching": self._matching, "writing": self._writing + now - before}
+        receipts.append((COUNTS, orjson.dumps({**self._counts, "quarantined": rejected, **seconds})))
+        if self._parts is None:
+            yield _batch(receipts, _RECEIPTS)
             return
-        rows = [*parting.close(), *((self.shards[0], kind, payload) for kind, payload in receipts)]
-        columns = zip(*rows, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, SHARDS, strict=True)]
-        yield pa.record_batch(arrays, schema=SHARDS)
+        references = [(key, PART, reference.to_json()) for key, reference in self._parts.close()]
+        yield _batch([*references, *((self._shards[0], *receipt) for receipt in receipts)], _SHARDED)
+
+
+def _batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.record_batch([pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)], schema=schema)

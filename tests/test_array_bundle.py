@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as drawn
 
+from tidegate import array_bundle
 from tidegate.errors import StoreError
-from tidegate.store import array_bundle
 
 TYPES = st.sampled_from(["<i8", "<i4", "|u1", "<u8", "<f8", "|b1"])
 ARRAYS = st.dictionaries(

@@ -1,0 +1,52 @@
+"""What a checkpoint is of: settled when it is first used, and kept in its file ``tidegate.json``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from uuid import uuid4
+
+import orjson
+
+from tidegate.errors import SettingError, StoreError
+from tidegate.store.storage import storage_at
+
+__all__ = ["Begun", "begun"]
+
+_FILE = "tidegate.json"
+#: The format of the file that this Tidegate writes; it reads no other.
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The query's name, its source, and whether and over how many shards patterns are spread."""
+
+    query: str
+    source: str
+    patterns: bool
+    shards: int
+
+
+def begun(checkpoint: str, source: str, patterns: bool, shards: int) -> Begun:
+    """What a checkpoint was begun with; begin it if it is new. Another source, or other patterns, are refused."""
+    storage = storage_at(checkpoint)
+    data = storage.read(_FILE)
+    if data is None:
+        fresh = Begun(uuid4().hex, source, patterns, shards)
+        storage.write(_FILE, orjson.dumps({"format": _FORMAT, **asdict(fresh)}))
+        return fresh
+    try:
+        facts = orjson.loads(data)
+        form = facts.pop("format")
+        if form != _FORMAT:
+            raise StoreError(f"a checkpoint of format {_FORMAT}", f"format {form}", checkpoint)
+        known = Begun(**facts)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, StoreError):
+            raise
+        raise StoreError("a checkpoint of tidegate run", f"{type(error).__name__}: {error}", checkpoint) from None
+    if known.source != source:
+        raise SettingError(f"the source that this checkpoint belongs to: {known.source}", source, checkpoint)
+    if known.patterns != patterns:
+        raise SettingError(f"patterns as this checkpoint was begun: {known.patterns}", f"{patterns}", checkpoint)
+    return known

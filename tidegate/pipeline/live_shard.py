@@ -1,0 +1,159 @@
+"""The live arrays of a shard of patterns, on the machine where its task runs, and how they are built again.
+
+The arrays lie in files that every Python worker of the machine maps, under a token. They are used when their token is
+the one that Spark's state has, and built again from the state's snapshot and parts when it is not. So a task may run
+anywhere, fail anywhere and be run again, and each batch counts once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.patterns import Combine, Raised
+from tidegate.patterns.memory import LONG_AGO, Arrivals
+from tidegate.pipeline.shard_parts import ShardFiles, read_pieces
+from tidegate.pipeline.shard_state import TOGETHER, PartReference, ShardChanges, ShardState, StepRecord
+from tidegate.store.storage import cache_directory
+
+__all__ = ["forget", "live_shard", "stepped"]
+
+#: Shards that this process has mapped.
+_MAPPED: dict[tuple[str, int], Combine] = {}
+
+
+@contextmanager
+def live_shard(query: str, shard: int, state: ShardState, files: ShardFiles) -> Iterator[tuple[Combine, str]]:
+    """The shard as Spark expects it, to be taken one batch further; and the token of what it is then."""
+    directory = cache_directory() / "patterns" / query / str(shard)
+    directory.mkdir(parents=True, exist_ok=True)
+    fresh = uuid4().hex
+    with (directory / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # a task that was given up, but still runs: leave the files to it
+            yield _built(Combine(), state, files), fresh
+            return
+        token, combine = state.token, _MAPPED.pop((query, shard), None) or Combine(0, directory)
+        if token is None or combine.arrays.token != token:
+            combine.arrays.retract()
+            combine = _built(Combine(0, directory), state, files)
+        elif combine.arrays.facts.get("token") != token:  # another process has taken it further
+            combine.adopt(token)
+        combine.arrays.retract()
+        yield combine, fresh
+        combine.arrays.facts["token"] = fresh
+        combine.arrays.publish(fresh)
+        _MAPPED[query, shard] = combine
+
+
+def _built(combine: Combine, state: ShardState, files: ShardFiles) -> Combine:
+    """The state from its snapshot and what came since."""
+    if state.snapshot is not None:
+        arrays, _ = files.read(state.snapshot)
+        combine.restore(arrays)
+    for step in state.steps:
+        stepped(combine, step, files)
+    return combine
+
+
+def forget(query: str) -> None:
+    """Remove the live arrays of a query from this machine: they can be built again."""
+    shutil.rmtree(cache_directory() / "patterns" / query, ignore_errors=True)
+
+
+# --- one batch ------------------------------------------------------------------------------------------------------
+
+
+def stepped(shard: Combine, step: StepRecord, files: ShardFiles, ids: bool = False) -> Raised:
+    """One batch, for the first time or again: the same arrays come out."""
+    facts, settings = shard.arrays.facts, step.settings
+    shard.lateness, shard.combinations, shard.keep = settings.lateness, settings.combinations, settings.keep
+    clocks = _Clocks(step.parts, settings.lateness, facts.get("newest"), facts.get("wall"))
+    gone = _changed(shard, step.changes, clocks, files)
+    arrivals = list[Arrivals]()
+    for part, clock in clocks.before_each():
+        if part.file is not None:
+            pieces = read_pieces(files.read(part.file))
+            arrivals += [piece.taken_by(shard, clock, settings.lateness) for piece in pieces]
+    first = clocks.first() if shard.clock is None else None
+    raised = shard.take(arrivals, clocks.end, first, ids)
+    if clocks.newest is not None:
+        facts["newest"] = clocks.newest
+    if clocks.wall is not None:
+        facts["wall"] = clocks.wall
+    if len(gone):
+        shard.dismiss(gone)
+    return raised
+
+
+def _changed(shard: Combine, name: str | None, clocks: _Clocks, files: ShardFiles) -> NDArray[np.int64]:
+    """Let subscriptions come, and say of others when they ended; who is to be dismissed after the batch."""
+    if name is None:
+        return np.empty(0, np.int64)
+    changes = ShardChanges.unpacked(files.read(name)[1])
+    shard.admit(changes.admitted, [clocks.at(standing.since) for standing in changes.admitted])
+    gone = np.array([owner for owner, _ in changes.ended], np.int64)
+    until = np.array([version for _, version in changes.ended], np.int64)
+    at = {int(version): clocks.at(int(version)) for version in np.unique(until)}
+    last = [LONG_AGO if (clock := at[int(version)]) is None else clock for version in until]
+    shard.end(gone, until, np.array(last, np.int64))
+    return gone
+
+
+class _Clocks:
+    """How far the clock of a shard is at each point of a batch: ``lateness`` behind the newest publication so far, and
+    behind the time of day where the source tells it. ``newest`` and ``wall`` are those two after the batch.
+    """
+
+    def __init__(self, parts: Sequence[PartReference], lateness: int, newest: int | None, wall: int | None) -> None:
+        self._parts, self._lateness = parts, lateness
+        self._before, self._wall_before = newest, wall
+        self._stamped = [stamp for part in parts for stamp in part.versions if stamp[1] > LONG_AGO]
+        self._walls = [part.wall for part in parts if part.wall is not None]
+        self.newest = _latest(newest, *(top for _, top in self._stamped))
+        self.wall = _latest(wall, *self._walls)
+
+    def at(self, version: int) -> int | None:
+        """How far it was when the subscriptions came to a version."""
+        top = _latest(self._before, *(top for v, top in self._stamped if v < version))
+        return self._behind(top, self._wall_before)
+
+    def before_each(self) -> Iterator[tuple[PartReference, int | None]]:
+        """The parts, each with how far the clock was before it: after those before it, unless all came together."""
+        high, at_first = self._before, self.at(-1)
+        for part in self._parts:
+            clock = at_first
+            if high is not None and part.order != TOGETHER:
+                clock = _latest(high - self._lateness, at_first)
+            yield part, clock
+            high = _latest(high, *(top for _, top in part.versions if top > LONG_AGO))
+
+    @property
+    def end(self) -> int | None:
+        """How far it is after the batch."""
+        return self._behind(self.newest, self.wall)
+
+    def first(self) -> int | None:
+        """Where it begins, if this is the first batch that moves it."""
+        if self.end is None:
+            return None
+        firsts = [part.first for part in self._parts if part.first is not None]
+        if not firsts:
+            return min(self._walls) - self._lateness
+        in_order = self._parts[0].order not in (None, TOGETHER)
+        return (firsts[0] if in_order else min(firsts)) - self._lateness
+
+    def _behind(self, *moments: int | None) -> int | None:
+        latest = _latest(*moments)
+        return None if latest is None else latest - self._lateness
+
+
+def _latest(*moments: int | None) -> int | None:
+    return max((moment for moment in moments if moment is not None), default=None)
