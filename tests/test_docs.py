@@ -26,8 +26,10 @@ from tidegate.patterns import FAMILIES
 from tidegate.pipeline.session import SETTINGS
 from tidegate.pipeline.spark_failure import failure
 from tidegate.predicates import FUNCTIONS, MEASURES
-from tidegate.runs.config import SECTIONS, SINKS, SOURCES, load
+from tidegate.runs.config import SECTIONS, load
 from tidegate.runs.metrics import METRICS
+from tidegate.runs.sink_sections import SINKS
+from tidegate.runs.source_sections import SOURCES
 
 __all__ = ["spark"]
 

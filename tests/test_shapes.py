@@ -355,7 +355,7 @@ def test_a_snapshot_of_many_lengths_is_few_files(tmp_path):
     again = tg.Engine.load(tmp_path)
     for n, row in rows.items():
         assert [told.subscription for told in again.publish(published(row))] == [str(n)]
-    place = tmp_path / "cascades.bin"
+    place = tmp_path / "cascades.bundle"
     place.write_bytes(place.read_bytes()[:-64])
     with pytest.raises(tg.SnapshotError):
         tg.Engine.load(tmp_path)

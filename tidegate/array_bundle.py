@@ -6,7 +6,7 @@ A header of JSON says what the arrays are; their bytes follow, aligned. Knows no
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import StoreError
 
-__all__ = ["packed", "read", "unpacked"]
+__all__ = ["packed", "read", "unpacked", "write"]
 
 _MAGIC = b"TGB1"
 _ALIGN = 64
@@ -24,15 +24,26 @@ _ALIGN = 64
 
 def packed(arrays: Mapping[str, NDArray[Any]], facts: Any = None) -> bytes:
     """The arrays and some facts (as JSON knows them) as bytes."""
-    described, parts, at = [], [], 0
+    return b"".join(_pieces(arrays, facts))
+
+
+def write(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Any = None) -> None:
+    """The same to a file, without a second copy of it all in memory."""
+    with path.open("wb") as file:
+        file.writelines(_pieces(arrays, facts))
+
+
+def _pieces(arrays: Mapping[str, NDArray[Any]], facts: Any) -> Iterator[Any]:
+    described, at = [], 0
     for name, array in arrays.items():
-        data = np.ascontiguousarray(array)
-        described.append([name, data.dtype.str, data.shape, at])
-        parts += [data.tobytes(), bytes(-data.nbytes % _ALIGN)]
-        at += data.nbytes + -data.nbytes % _ALIGN
+        described.append([name, array.dtype.str, array.shape, at])
+        at += array.nbytes + -array.nbytes % _ALIGN
     head = orjson.dumps({"arrays": described, "facts": facts})
     start = -(-(12 + len(head)) // _ALIGN) * _ALIGN
-    return b"".join([_MAGIC, len(head).to_bytes(8, "little"), head, bytes(start - 12 - len(head)), *parts])
+    yield from (_MAGIC, len(head).to_bytes(8, "little"), head, bytes(start - 12 - len(head)))
+    for array in arrays.values():
+        yield np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.nbytes else b""
+        yield bytes(-array.nbytes % _ALIGN)
 
 
 def unpacked(data: Any, at: str = "") -> tuple[dict[str, NDArray[Any]], Any]:

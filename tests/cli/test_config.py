@@ -11,19 +11,9 @@ import pytest
 from tests.cli.commands import CONFIG, config
 from tidegate.errors import SettingError
 from tidegate.index.shapes import looked_up_with
-from tidegate.runs.config import (
-    CallbackOutput,
-    ConsoleOutput,
-    FilesInput,
-    GeneratorInput,
-    KafkaInput,
-    KafkaOutput,
-    LogInput,
-    ParquetOutput,
-    ShapesSection,
-    SqlOutput,
-    load,
-)
+from tidegate.runs.config import ShapesSection, load
+from tidegate.runs.sink_sections import CallbackOutput, ConsoleOutput, KafkaOutput, ParquetOutput, SqlOutput
+from tidegate.runs.source_sections import FilesInput, GeneratorInput, KafkaInput, LogInput
 from tidegate.shapes.named_shapes import own
 from tidegate.shapes.sphere_group import DEFAULT_HOW, ShapeLookup
 

@@ -360,7 +360,7 @@ def test_several_snapshots_keep_the_longest_lateness(tmp_path):
     assert [n.time for n in engine.advance(at(11))] == [at(10)] * 3
 
 
-@pytest.mark.parametrize("name", ["stage.json", "shard-0.npz", "patterns/patterns.arrow", "patterns/index.json"])
+@pytest.mark.parametrize("name", ["shards.json", "shard-0.bundle", "patterns/patterns.arrow", "patterns/index.json"])
 @pytest.mark.parametrize("damage", ["gone", "empty", "cut", "other"])
 def test_damaged_snapshots_are_refused(tmp_path, name, damage):
     engine = tg.Engine([sub("n > 0 AND topk(1, 'PT10S', n)")])

@@ -65,7 +65,7 @@ def publish(
 
 
 def _meant(log: str, registered: str | None) -> tuple[str, str | None]:
-    from tidegate.runs.config import LogInput
+    from tidegate.runs.source_sections import LogInput
 
     found = config(log)
     if found is None:

@@ -148,7 +148,7 @@ def _watch(flow: Flow, source: Source, asked: threading.Event, show: Any) -> Non
 
 def _moves(settings: Config) -> bool:
     """Whether a table can move on the terminal: not if a sink writes between its lines."""
-    from tidegate.runs.config import ConsoleOutput
+    from tidegate.runs.sink_sections import ConsoleOutput
 
     writes = any(isinstance(sink, ConsoleOutput) for sink in settings.sinks) and sys.stdout.isatty()
     return Console(stderr=True).is_terminal and not writes

@@ -15,13 +15,13 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 
+from tidegate import array_bundle
 from tidegate.engine.event_history import EventHistory, check_replayed, knows, replayed, retired, written
+from tidegate.engine.shards_record import ShardsRecord
 from tidegate.errors import SnapshotError, StoreError
 from tidegate.index.batch import Batch
 from tidegate.index.patterns import Passed, Patterns, passed, read_patterns
@@ -40,7 +40,6 @@ __all__ = ["PatternShards", "arrivals"]
 _WORTH = 100_000
 #: Remembered publications that may have been forgotten before it is worth to remove them from a history.
 _WORTH_FORGETTING = 10_000
-_FACTS = "stage.json"
 _COUNTS = ("unscored", "cut")
 
 
@@ -303,13 +302,16 @@ class PatternShards:
 
     def save(self, directory: Path, place: NDArray[np.int64]) -> None:
         """Write patterns and what they remember beside an index; ``place`` gives subscriptions their new numbers."""
-        facts = {
-            "lateness": self.lateness, "shards": self._spread, "clock": self._clock,
-            "calls": self._calls, "now": self._now, "late": self.late,
-            "refused": self._refused if self.patterns else self.refused,
-            "counted": self._counted if self.patterns else {name: self.count(name) for name in _COUNTS},
-        }  # fmt: skip
-        (directory / _FACTS).write_bytes(orjson.dumps(facts))
+        ShardsRecord(
+            lateness=self.lateness,
+            shards=self._spread,
+            clock=self._clock,
+            calls=self._calls,
+            now=self._now,
+            late=self.late,
+            refused=self._refused if self.patterns else self.refused,
+            counted=self._counted if self.patterns else {name: self.count(name) for name in _COUNTS},
+        ).write(directory)
         if not self.patterns:
             return
         self._admit()
@@ -321,40 +323,38 @@ class PatternShards:
             for name in state:
                 if name.endswith("-owner"):
                     state[name] = place[state[name]]
-            np.savez(directory / f"shard-{at}.npz", **state)  # type: ignore[arg-type]
+            array_bundle.write(directory / f"shard-{at}.bundle", state)
 
     @classmethod
     def load(cls, directories: Sequence[Path], combinations: int, keep: int = KEEP) -> PatternShards:
         """What was saved; patterns of several snapshots are put together, but remember nothing."""
         alone = directories[0] if len(directories) == 1 else None
         try:
-            told = [orjson.loads((directory / _FACTS).read_bytes()) for directory in directories]
-            facts = told[0] if alone else {}
-            stage = cls(max((one["lateness"] for one in told), default=0), combinations, facts.get("shards"), keep)
-            stage._clock, stage._calls = facts.get("clock"), facts.get("calls", 0)
-            stage._now, stage.late, stage._counted = facts.get("now"), facts.get("late", 0), facts.get("counted", {})
-            stage._refused = facts.get("refused", {})
-            stage.patterns = Patterns.assembled([(read(d)[1].num_rows, read_patterns(d)) for d in directories])
-            if not stage.patterns:
-                return stage
+            records = [ShardsRecord.read(directory) for directory in directories]
+            known = records[0] if alone else ShardsRecord(max((one.lateness for one in records), default=0))
+            shards = cls(known.lateness, combinations, known.shards, keep)
+            shards._clock, shards._calls, shards._now = known.clock, known.calls, known.now
+            shards.late, shards._counted, shards._refused = known.late, known.counted, known.refused
+            shards.patterns = Patterns.assembled([(read(d)[1].num_rows, read_patterns(d)) for d in directories])
+            if not shards.patterns:
+                return shards
             if alone is not None:
-                for at, shard in enumerate(stage._shards):
-                    with open(alone / f"shard-{at}.npz", "rb") as file, np.load(file) as state:
-                        shard.restore({name: state[name] for name in state.files})
-        except (OSError, AttributeError, KeyError, TypeError, ValueError, EOFError, BadZipFile) as error:
+                for at, shard in enumerate(shards._shards):
+                    shard.restore(array_bundle.read(alone / f"shard-{at}.bundle")[0])
+        except (OSError, AttributeError, KeyError, TypeError, ValueError) as error:
             if isinstance(error, SnapshotError):
                 raise
             raise SnapshotError(
                 "the patterns of a snapshot", f"{type(error).__name__}: {error}", str(directories[0])
             ) from None
-        homes = {int(o): at for at, shard in enumerate(stage._shards) for o in shard.owners()}
-        for standing in list(stage.patterns.standing(lambda _: stage._calls + 1)):
+        homes = {int(o): at for at, shard in enumerate(shards._shards) for o in shard.owners()}
+        for standing in list(shards.patterns.standing(lambda _: shards._calls + 1)):
             home = homes.get(standing.owner)
             if home is None:
-                stage._new[standing.owner] = stage._calls + 1, stage._clock
+                shards._new[standing.owner] = shards._calls + 1, shards._clock
                 continue
-            stage._know(home, stage.patterns.filters_of(standing.owner))
-        return stage
+            shards._know(home, shards.patterns.filters_of(standing.owner))
+        return shards
 
     def close(self) -> None:
         """End the threads."""

@@ -6,7 +6,6 @@ the rest, written last: a directory without it is no snapshot. A snapshot appear
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate import array_bundle
 from tidegate.errors import SnapshotError, shown
 from tidegate.index.axes import Axes
 from tidegate.index.catalogue import SCHEMA, Catalogue
@@ -32,9 +32,9 @@ from tidegate.predicates.column import Column
 __all__ = ["FORMAT", "assembled", "load", "read", "read_arrow", "save", "write", "write_arrow"]
 
 #: Raised whenever a file of an older program could be misread.
-FORMAT = 2
+FORMAT = 3
 #: The file of all cascades, and bytes in a line of memory.
-_TOGETHER, _LINE = "cascades.bin", 64
+_CASCADES = "cascades.bundle"
 
 
 def save(
@@ -94,7 +94,8 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
         arrays |= {f"text-{c}-offsets": texts.offsets, f"text-{c}-letters": texts.letters}
     for name, array in arrays.items():
         np.save(directory / f"{name}.npy", array)
-    cascades = _write_together(directory / _TOGETHER, {} if segment.shapes is None else segment.shapes.arrays)
+    if segment.shapes is not None:  # one file: there may be hundreds of lengths, and a process opens only so many
+        array_bundle.write(directory / _CASCADES, segment.shapes.arrays)
     write_arrow(directory / "subscriptions.arrow", catalogue.table(numbers))
     predicates = pa.table({"predicate": pa.array([bytes(p) for p in clauses.predicates], pa.large_binary())})
     write_arrow(directory / "predicates.arrow", predicates)
@@ -107,36 +108,9 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
         "columns": [column.plain() for column in clauses.columns],
         "attributes": clauses.likenesses.attributes,
         "shapes": None if segment.shapes is None else segment.shapes.how.plain(),
-        "cascades": cascades,
         "bytes": {name: int(array.nbytes) for name, array in arrays.items()},
     }
     (directory / "index.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
-
-
-def _write_together(path: Path, arrays: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    """Many arrays in one file, where each begins at a line of memory; where each is, of which type and shape.
-
-    There may be groups of hundreds of lengths, and a process has only so many files open.
-    """
-    places: dict[str, Any] = {}
-    if not arrays:
-        return places
-    with path.open("wb") as file:
-        for name, array in arrays.items():
-            file.write(bytes(-file.tell() % _LINE))
-            places[name] = [file.tell(), array.dtype.str, array.shape]
-            file.write(np.ascontiguousarray(array).data)
-    return places
-
-
-def _read_together(path: Path, places: dict[str, Any]) -> dict[str, NDArray[Any]]:
-    if not places:
-        return {}
-    whole = np.asarray(np.memmap(path, np.uint8, "c"))
-    return {
-        name: whole[begin : begin + np.dtype(kind).itemsize * math.prod(shape)].view(kind).reshape(shape)
-        for name, (begin, kind, shape) in places.items()
-    }
 
 
 def write_arrow(path: Path, table: pa.Table) -> None:
@@ -192,8 +166,9 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
         )
         axes = Axes(**{name: arrays[f"axes-{name}"] for name in AXES_ARRAYS})
         tables = {name: arrays[name] for name in TABLE_ARRAYS}
-        cascades = _read_together(source / _TOGETHER, facts["cascades"])
-        shapes = SegmentShapes.saved(clauses, facts["shapes"], cascades) if facts["shapes"] is not None else None
+        shapes = None
+        if facts["shapes"] is not None:
+            shapes = SegmentShapes.saved(clauses, facts["shapes"], array_bundle.read(source / _CASCADES)[0])
         segment = Segment(clauses=clauses, axes=axes, repeats=facts["repeats"], shapes=shapes, **tables)
         if subscriptions.schema != SCHEMA or subscriptions.num_rows != facts["subscriptions"]:
             raise SnapshotError(f"{facts['subscriptions']} subscriptions", f"{subscriptions.num_rows}", str(source))

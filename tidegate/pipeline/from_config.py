@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 from tidegate.pipeline.flow import Flow
 from tidegate.pipeline.kafka_sink import Kafka
 from tidegate.pipeline.session import session
-from tidegate.runs.config import Config, KafkaOutput, Output
+from tidegate.runs.config import Config
+from tidegate.runs.sink_sections import KafkaOutput, Output
 from tidegate.runs.sinks import Sink
 from tidegate.runs.sources import Source
 from tidegate.store.registry import Registry

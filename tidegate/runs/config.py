@@ -1,23 +1,22 @@
 """The TOML file of ``tidegate run``: what a pipeline reads, who subscribes, where notifications go.
 
 A file is read and checked whole before anything is opened, and without Spark, so that commands that only want its
-registry are quick. The classes here mirror the sections of the file; each opens
-what it describes, unless that takes Spark (``pipeline/from_config.py``).
+registry are quick. The classes here and in ``source_sections`` and ``sink_sections`` mirror the sections of the file;
+each opens what it describes, unless that takes Spark (``pipeline/from_config.py``).
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from tidegate.errors import SettingError, shown
-from tidegate.runs.publication_files import FORMATS
+from tidegate.errors import SettingError
+from tidegate.runs.sink_sections import SINKS, CallbackOutput, KafkaOutput, Output
+from tidegate.runs.source_sections import SOURCES, Input, KafkaInput
 from tidegate.runs.toml_sections import (
     KeyPosition,
     Kind,
@@ -29,7 +28,6 @@ from tidegate.runs.toml_sections import (
     number,
     port,
     section,
-    seed,
     table,
     text,
     texts,
@@ -38,200 +36,9 @@ from tidegate.runs.toml_sections import (
 )
 
 if TYPE_CHECKING:
-    from tidegate.runs.sinks import Sink
-    from tidegate.runs.sources import Source
     from tidegate.store.registry import Registry
 
-__all__ = ["SECTIONS", "SINKS", "SOURCES", "Config", "load"]
-
-
-# --- sources --------------------------------------------------------------------------------------------------------
-
-
-def _format(value: Any, at: KeyPosition) -> str:
-    choice(FORMATS, value, at)
-    return str(value)
-
-
-def _rate(value: Any, at: KeyPosition) -> float:
-    if not (found := number(value, at)):
-        raise at.wrong("a number above 0", value)
-    return found
-
-
-@dataclass(frozen=True)
-class LogInput:
-    """The durable local log that publishers append to."""
-
-    path: str = key(location)
-    rows: int | None = key(count, None)
-    pieces: int | None = key(count, None)
-    keep_seconds: float | None = key(number, None)
-    keep_bytes: int | None = key(count, None)
-    ends: ClassVar[bool] = True
-
-    def open(self) -> Source:
-        from tidegate.runs.sources import LogSource
-
-        kept = _given(keep_seconds=self.keep_seconds, keep_bytes=self.keep_bytes)
-        return LogSource(self.path, **_given(rows=self.rows, pieces=self.pieces), **kept)
-
-
-@dataclass(frozen=True)
-class FilesInput:
-    """Files of a folder, and those that come to it later."""
-
-    path: str = key(location)
-    format: str | None = key(_format, None)
-    files: int | None = key(count, None)
-    ends: ClassVar[bool] = True
-
-    def open(self) -> Source:
-        from tidegate.runs.sources import FilesSource
-
-        return FilesSource(self.path, **_given(format=self.format, files=self.files))
-
-
-@dataclass(frozen=True)
-class GeneratorInput:
-    """The valley of the demo, at a steady rate."""
-
-    path: str = key(location)
-    seed: int | None = key(seed, None)
-    rate: float | None = key(_rate, None)
-    publications: int | None = key(count, None)
-    rows: int | None = key(count, None)
-    ends: ClassVar[bool] = False
-
-    def open(self) -> Source:
-        from tidegate.runs.sources import GeneratorSource
-
-        options = _given(seed=self.seed, rate=self.rate, publications=self.publications, rows=self.rows)
-        return GeneratorSource(self.path, **options)
-
-
-@dataclass(frozen=True)
-class KafkaInput:
-    """A topic whose values are publications in JSON."""
-
-    servers: str = key(text)
-    topic: str = key(text)
-    starting: str | None = key(text, None)
-    options: Mapping[str, str] | None = key(words, None)
-    ends: ClassVar[bool] = True
-
-    def open(self) -> Source:
-        from tidegate.runs.sources import KafkaSource
-
-        return KafkaSource(self.servers, self.topic, **_given(starting=self.starting, options=self.options))
-
-
-Input = LogInput | FilesInput | GeneratorInput | KafkaInput
-SOURCES: dict[str, type[Input]] = {
-    "log": LogInput,
-    "files": FilesInput,
-    "generator": GeneratorInput,
-    "kafka": KafkaInput,
-}
-
-
-# --- sinks ----------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ParquetOutput:
-    """Parquet files, a directory per batch."""
-
-    path: str = key(location)
-    grouped: bool = key(truth, True)
-
-    def open(self) -> Sink:
-        from tidegate.runs.parquet_sink import Parquet
-
-        return Parquet(self.path, grouped=self.grouped)
-
-
-@dataclass(frozen=True)
-class ConsoleOutput:
-    """A line of JSON per notification, on standard output."""
-
-    def open(self) -> Sink:
-        from tidegate.runs.sinks import Console
-
-        return Console(sys.stdout)
-
-
-@dataclass(frozen=True)
-class SqlOutput:
-    """The notification store in a database."""
-
-    url: str = key(location)
-
-    def open(self) -> Sink:
-        from tidegate.runs.sinks import Sql
-
-        return Sql(self.url)
-
-
-@dataclass(frozen=True)
-class KafkaOutput:
-    """A topic, keyed by the ids of the notifications."""
-
-    servers: str = key(text)
-    topic: str = key(text)
-    options: Mapping[str, str] | None = key(words, None)
-
-
-class NamedFunction(NamedTuple):
-    """A Python function by its name, and the folder that is searched first."""
-
-    name: str
-    at: KeyPosition
-
-    def find(self) -> Callable[[int, Any], Any]:
-        module, _, name = self.name.partition(":")
-        folder = str(self.at.file.parent)
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
-        try:
-            found = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError) as error:
-            raise SettingError("a function that Python finds", f"{shown(self.name)} ({error})", str(self.at)) from None
-        if not callable(found):
-            raise SettingError("a function", f"{shown(self.name)}, a {type(found).__name__}", str(self.at))
-        return found  # type: ignore[no-any-return]
-
-
-def _function(value: Any, at: KeyPosition) -> NamedFunction:
-    module, _, name = text(value, at).partition(":")
-    if not all(part.isidentifier() for part in module.split(".")) or not name.isidentifier():
-        raise at.wrong('a function as "module:name"', value)
-    return NamedFunction(value, at)
-
-
-@dataclass(frozen=True)
-class CallbackOutput:
-    """A Python function that is called with the number of a batch and its notifications as an Arrow table."""
-
-    function: NamedFunction = key(_function)  # noqa: RUF009  (it makes a field)
-
-    def open(self) -> Sink:
-        from tidegate.runs.sinks import Callback
-
-        return Callback(self.function.find())
-
-
-Output = ParquetOutput | ConsoleOutput | SqlOutput | KafkaOutput | CallbackOutput
-SINKS: dict[str, type[Output]] = {
-    "parquet": ParquetOutput,
-    "console": ConsoleOutput,
-    "sql": SqlOutput,
-    "kafka": KafkaOutput,
-    "callback": CallbackOutput,
-}
-
-
-# --- the rest -------------------------------------------------------------------------------------------------------
+__all__ = ["SECTIONS", "Config", "load"]
 
 
 @dataclass(frozen=True)
@@ -409,8 +216,3 @@ def _parsed(file: Path) -> dict[str, Any]:
         raise SettingError("text in UTF-8", f"the byte 0x{error.object[error.start]:02x}", str(file)) from None
     except tomllib.TOMLDecodeError as error:
         raise SettingError("TOML", str(error), str(file)) from None
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    """The options that are there; for the others the source's own defaults hold."""
-    return {name: value for name, value in options.items() if value is not None}

@@ -1,0 +1,46 @@
+"""What a snapshot of an engine says of its shards of patterns beside their arrays: a typed record with a format."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import orjson
+
+from tidegate.errors import SnapshotError
+
+__all__ = ["ShardsRecord"]
+
+_FILE = "shards.json"
+#: The format that this Tidegate writes; it reads no other.
+_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ShardsRecord:
+    """How patterns are spread and how far their clock is. Times are in microseconds since 1970."""
+
+    lateness: int
+    shards: int | None = None
+    clock: int | None = None
+    """Up to which moment everything has happened; None before anything appeared."""
+    calls: int = 0
+    """How many batches have appeared."""
+    now: int | None = None
+    """What ``Engine.advance`` was last told."""
+    late: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, int] = field(default_factory=dict)
+
+    def write(self, directory: Path) -> None:
+        """Write it to a snapshot."""
+        (directory / _FILE).write_bytes(orjson.dumps({"format": _FORMAT, **asdict(self)}))
+
+    @staticmethod
+    def read(directory: Path) -> ShardsRecord:
+        """Read that of a snapshot."""
+        facts = orjson.loads((directory / _FILE).read_bytes())
+        form = facts.pop("format")
+        if form != _FORMAT:
+            raise SnapshotError(f"the patterns of a snapshot in format {_FORMAT}", f"format {form}", str(directory))
+        return ShardsRecord(**facts)
