@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import bench.papers.temporal_kbn as temporal_kbn
-from bench.harness import RESULTS, Report
+from bench.harness import RESULTS
+from bench.papers.measuring import stored
 from bench.papers.temporal_kbn import events, findings, page
 from bench.papers.temporal_kbn.databases import Missing, opened
 from bench.papers.temporal_kbn.events import BEGIN, WINES, Events, Operator, Part, Wanted, drawn, table_61, table_62
@@ -18,41 +19,19 @@ from bench.papers.temporal_kbn.plan import QUICK
 from bench.papers.temporal_kbn.scanning import Scanning
 from bench.papers.temporal_kbn.spread import spread, typical
 from bench.papers.temporal_kbn.stopwatch import Stopwatch
+from tests.papers.quick_run import facts_of, quick_rows
 
-MACHINE = {
-    "time": "2026-11-15T00:00:00+00:00",
-    "cpu": "a cpu",
-    "cores": 2,
-    "system": "a system",
-    "python": "3.11",
-    "versions": {"tidegate": "0"},
-    "load_average": 0.5,
-}
 pytestmark = pytest.mark.xdist_group("temporal-kbn")  # one quick run for all
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """Of a quick run, which must keep no results."""
-    made = []
-
-    class Kept(Report):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            made.append(self)
-
-        def finish(self):
-            raise AssertionError("a quick run keeps no results")
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(temporal_kbn, "Report", Kept)
-        temporal_kbn.main(quick=True)
-    return made[0].rows
+    return quick_rows(temporal_kbn)
 
 
 @pytest.fixture(scope="module")
 def facts(rows):
-    return {"bench": "temporal-kbn", "seed": temporal_kbn.SEED, "machine": MACHINE, "rows": rows}
+    return facts_of(temporal_kbn, "temporal-kbn", rows)
 
 
 def of(rows, test):
@@ -62,11 +41,13 @@ def of(rows, test):
 # --- the run --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_every_row_is_exact(rows):
     assert all(row["exact"] is True for row in rows)
 
 
-def test_both_tests_of_the_seed_are_there(rows):
+@pytest.mark.thorough
+def test_both_tests_of_the_thesis_are_there(rows):
     [first] = of(rows, "test 1")
     assert [point["stored"] for point in first["points"]] == list(range(QUICK.events + 1))
     assert first["publications"] == 2 * QUICK.events * QUICK.runs
@@ -76,14 +57,16 @@ def test_both_tests_of_the_seed_are_there(rows):
     assert {row["limit"] for row in of(rows, "operators")} == set(QUICK.limits)
 
 
+@pytest.mark.thorough
 def test_all_that_is_stored_is_in_the_history(rows):
     for row in of(rows, "test 2"):
         assert row["stored"] <= row["stored_by_us"] <= row["stored_before"] <= row["stored"] + 3 * QUICK.events
-    for stored in QUICK.stored:
-        first = next(row for row in of(rows, "test 2") if row["stored"] == stored)
-        assert first["stored_by_us"] == first["stored_before"] == stored
+    for size in QUICK.stored:
+        first = next(row for row in of(rows, "test 2") if row["stored"] == size)
+        assert first["stored_by_us"] == first["stored_before"] == size
 
 
+@pytest.mark.thorough
 def test_ratios_are_those_of_the_times(rows):
     for row in of(rows, "test 2"):
         assert row["paged_ratio"] == pytest.approx(row["paged_us"] / row["ours_us"])
@@ -92,6 +75,7 @@ def test_ratios_are_those_of_the_times(rows):
         assert row["matching_us"] < row["ours_us"]
 
 
+@pytest.mark.thorough
 def test_operators_match_and_do_not(rows):
     for row in of(rows, "test 2"):
         counts = [row["operators"]["paged"][kind]["count"] for kind in ("matching", "non-matching", "combined")]
@@ -105,7 +89,7 @@ def test_operators_match_and_do_not(rows):
 # --- the workload ---------------------------------------------------------------------------------------------------
 
 
-def test_events_are_as_the_seed_has_them():
+def test_events_are_as_the_thesis_has_them():
     some = Events.drawn(np.random.default_rng(1), 2_000, 10_000_000)
     lasts = some.end - some.start
     assert (some.start[1:] - some.start[:-1] == 10_000_000).all()
@@ -154,7 +138,7 @@ def test_every_row_of_a_table_has_a_subscriber():
     assert where["E"] == "T_AFTER(start, past(A < 8, 'PT0.5S'))"
 
 
-# --- the seed's method ----------------------------------------------------------------------------------------------
+# --- the thesis's method ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -230,8 +214,8 @@ def test_pages_reach_as_far_as_the_limit(store, size):
             assert scanning.applies(table_62(limit)[0].condition, event) is expected
 
 
-@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow),
-                                      pytest.param("mariadb", marks=pytest.mark.slow)])  # fmt: skip
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.thorough),
+                                      pytest.param("mariadb", marks=pytest.mark.thorough)])  # fmt: skip
 def test_scans_are_the_obvious_loop_on_every_database(database):
     rng = np.random.default_rng(5)
     try:
@@ -287,16 +271,18 @@ def written(facts, tmp_path_factory):
     return folder
 
 
+@pytest.mark.thorough
 def test_the_page_and_its_figures_are_written(written):
     text = (written / "README.md").read_text("utf-8")
-    linked = set(re.findall(r"\]\((\w+\.(?:png|svg))\)", text))
-    assert linked == {f"figure{n}.{kind}" for n in (61, 63, 64, 65) for kind in ("png", "svg")}
+    linked = set(re.findall(r"\]\((\w+\.png)\)", text))
+    assert linked == {f"figure{n}.png" for n in (61, 63, 64, 65)}
     assert all((written / name).stat().st_size > 1_000 for name in linked)
     assert "nan" not in text
     assert f"Seed {temporal_kbn.SEED}" in text
     assert text.count("**Agrees.**") + text.count("**Differs.**") == 5
 
 
+@pytest.mark.thorough
 def test_the_page_depends_on_nothing_but_the_results(facts, rows, written, tmp_path):
     assert (written / "README.md").read_text("utf-8") == page.page(facts)
     assert draw(of(rows, "test 1"), tmp_path) == ["figure61"]
@@ -304,6 +290,7 @@ def test_the_page_depends_on_nothing_but_the_results(facts, rows, written, tmp_p
         assert path.read_bytes() == (written / path.name).read_bytes()
 
 
+@pytest.mark.thorough
 def test_the_page_says_what_the_results_say(facts):
     changed = [dict(row) for row in facts["rows"]]
     few, most = QUICK.stored
@@ -320,6 +307,7 @@ def test_the_page_says_what_the_results_say(facts):
     assert f"| {most:,} events: ours at {high:,} ÷ at {low:,} | ≤ 1.5 | 1.51 | no |" in text
 
 
+@pytest.mark.thorough
 def test_a_database_that_is_not_here_is_said_to_be_missing(facts):
     missing = {"what": "mariadb is not here: it is not installed", "database": "mariadb", "exact": True, "seconds": {}}
     assert "mariadb is not here: it is not installed." in page.page({**facts, "rows": [*facts["rows"], missing]})
@@ -329,8 +317,8 @@ def test_a_server_that_cannot_be_had_is_missing(monkeypatch):
     def nothing(*_):
         pytest.skip("it is not installed")
 
-    monkeypatch.setattr("tests.parts.machine.program", nothing)
-    for name in ("postgresql", "mariadb"):
+    for name, part in (("postgresql", "postgres"), ("mariadb", "mariadb")):
+        monkeypatch.setattr(f"tests.parts.{part}.program", nothing)
         with pytest.raises(Missing, match="it is not installed"), opened(name):
             pass
 
@@ -352,5 +340,5 @@ def test_verdicts_follow_the_lines():
 @pytest.mark.skipif(not (RESULTS / "temporal-kbn.json").exists(), reason="there was no full run yet")
 def test_the_kept_page_comes_from_the_raw_results():
     kept_page = page.PAGE.read_text("utf-8")
-    assert kept_page == page.page(page.load()), "run python -m bench.papers.temporal_kbn.page"
-    assert all((page.PAGE.parent / name).exists() for name in re.findall(r"\]\((\w+\.(?:png|svg))\)", kept_page))
+    assert kept_page == page.page(stored("temporal-kbn")), "run python -m bench.papers.temporal_kbn.page"
+    assert all((page.PAGE.parent / name).exists() for name in re.findall(r"\]\((\w+\.png)\)", kept_page))

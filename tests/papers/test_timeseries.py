@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import bench.papers.timeseries as timeseries
-from bench.harness import RESULTS, Report
+from bench.harness import RESULTS
+from bench.papers.measuring import stored
 from bench.papers.timeseries import archive, faiss_flat, page, real
 from bench.papers.timeseries.brute import dismissed, in_feature_space, matching, same
 from bench.papers.timeseries.faiss_flat import Faiss, FaissOfOneRadius, Product, Setting
@@ -17,53 +18,33 @@ from bench.papers.timeseries.figures import draw
 from bench.papers.timeseries.findings import crossing, growth_of
 from bench.papers.timeseries.plan import QUICK
 from bench.papers.timeseries.walks import STEP, features, scale, walks
+from tests.papers.quick_run import facts_of, quick_rows
 from tidegate.shapes.sphere_group import SphereGroup
 
-MACHINE = {
-    "time": "2026-11-15T00:00:00+00:00",
-    "cpu": "a cpu",
-    "cores": 2,
-    "system": "a system",
-    "python": "3.11",
-    "versions": {"tidegate": "0"},
-    "load_average": 0.5,
-}
 NAMES = {"cascade", "scan", "interval", "rstar"}
 pytestmark = pytest.mark.xdist_group("timeseries")  # one quick run for all
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """Of a quick run, which must keep no results."""
-    made = []
-
-    class Kept(Report):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            made.append(self)
-
-        def finish(self):
-            raise AssertionError("a quick run keeps no results")
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(timeseries, "Report", Kept)
-        timeseries.main(quick=True)
-    return {row["what"]: row for row in made[0].rows}
+    return {row["what"]: row for row in quick_rows(timeseries)}
 
 
 @pytest.fixture(scope="module")
 def facts(rows):
-    return {"bench": "timeseries", "seed": timeseries.SEED, "machine": MACHINE, "rows": list(rows.values())}
+    return facts_of(timeseries, "timeseries", list(rows.values()))
 
 
 # --- the run --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_every_row_and_every_point_is_exact(rows):
     assert all(row["exact"] is True for row in rows.values())
     assert all(point["exact"] is True for row in rows.values() for point in row.get("points", ()))
 
 
+@pytest.mark.thorough
 def test_every_experiment_of_the_paper_is_there(rows):
     assert [len(rows[what]["points"]) for what in ("figures 5 and 6", "figure 7", "figure 8")] == [
         len(QUICK.shares),
@@ -73,12 +54,14 @@ def test_every_experiment_of_the_paper_is_there(rows):
     assert {"walks, about 1 % candidates", "walks, about 8 % candidates", "coefficients", "doubling"} <= set(rows)
 
 
+@pytest.mark.thorough
 def test_sizes_come_out_as_calibrated(rows):
     found = [point["share"] for point in rows["figures 5 and 6"]["points"]]
     assert found == pytest.approx(QUICK.shares, rel=0.05, abs=1e-3)
     assert rows["walks, about 8 % candidates"]["candidates"] == pytest.approx(8, abs=3)
 
 
+@pytest.mark.thorough
 def test_all_structures_are_measured(rows):
     for what in ("figures 5 and 6", "figure 7", "coefficients"):
         for point in rows[what]["points"]:
@@ -91,6 +74,7 @@ def test_all_structures_are_measured(rows):
         assert rows[what]["scan_ratio"] == pytest.approx(rows[what]["scan_us"] / rows[what]["cascade_us"])
 
 
+@pytest.mark.thorough
 def test_more_coefficients_leave_fewer_candidates(rows):
     shares = [point["share"] for point in rows["coefficients"]["points"]]
     assert shares == sorted(shares, reverse=True)
@@ -207,16 +191,18 @@ def written(facts, tmp_path_factory):
     return folder
 
 
+@pytest.mark.thorough
 def test_the_page_and_its_figures_are_written(written):
     text = (written / "README.md").read_text("utf-8")
-    linked = set(re.findall(r"\]\((\w+\.(?:png|svg))\)", text))
-    assert {f"figure{n}.{kind}" for n in (5, 6, 7, 8) for kind in ("png", "svg")} <= linked
+    linked = set(re.findall(r"\]\((\w+\.png)\)", text))
+    assert {f"figure{n}.png" for n in (5, 6, 7, 8)} <= linked
     assert all((written / name).stat().st_size > 1_000 for name in linked)
     assert "nan" not in text
     assert f"Seed {timeseries.SEED}" in text
     assert text.count("**Agrees.**") + text.count("**Differs.**") == 6
 
 
+@pytest.mark.thorough
 def test_the_page_depends_on_nothing_but_the_results(facts, rows, written, tmp_path):
     assert (written / "README.md").read_text("utf-8") == page.page(facts)
     assert draw({"figure 7": rows["figure 7"]}, tmp_path) == ["figure7"]
@@ -224,6 +210,7 @@ def test_the_page_depends_on_nothing_but_the_results(facts, rows, written, tmp_p
         assert path.read_bytes() == (written / path.name).read_bytes()
 
 
+@pytest.mark.thorough
 def test_the_page_says_what_the_results_say(facts):
     slower = [dict(row) for row in facts["rows"]]
     one = next(row for row in slower if row["what"] == "walks, about 1 % candidates")
@@ -233,6 +220,7 @@ def test_the_page_says_what_the_results_say(facts):
     assert re.search(r"as FAISS \| ≥ 5 \| 4.5 \| no \|", text)
 
 
+@pytest.mark.thorough
 def test_without_real_data_the_page_says_so(facts):
     ours = [row for row in facts["rows"] if not row["what"].startswith(("stocks", "ECG", "GunPoint", "Italy"))]
     assert page.page({**facts, "rows": ours}).endswith("Not there when this was run.\n")
@@ -253,8 +241,8 @@ def test_crossings_are_found():
 @pytest.mark.skipif(not (RESULTS / "timeseries.json").exists(), reason="there was no full run yet")
 def test_the_kept_page_comes_from_the_raw_results():
     kept = page.PAGE.read_text("utf-8")
-    assert kept == page.page(page.load()), "run python -m bench.papers.timeseries.page"
-    assert all((page.PAGE.parent / name).exists() for name in re.findall(r"\]\((\w+\.(?:png|svg))\)", kept))
+    assert kept == page.page(stored("timeseries")), "run python -m bench.papers.timeseries.page"
+    assert all((page.PAGE.parent / name).exists() for name in re.findall(r"\]\((\w+\.png)\)", kept))
 
 
 # --- real data ------------------------------------------------------------------------------------------------------
@@ -272,6 +260,7 @@ needs_data = pytest.mark.skipif(not archive.DATA.exists(), reason=f"needs {archi
 
 
 @needs_data
+@pytest.mark.thorough
 def test_nearest_neighbours_are_as_good_as_published(rows):
     """1-NN with Euclidean distance in the UCR archive: an error of 0.0867 and of 0.0447."""
     assert rows["GunPoint, classes"]["accuracy"] == pytest.approx(1 - 0.0867, abs=1e-4)
@@ -279,6 +268,7 @@ def test_nearest_neighbours_are_as_good_as_published(rows):
 
 
 @needs_data
+@pytest.mark.thorough
 def test_wider_tolerances_match_more(rows):
     for what in ("GunPoint, classes", "ItalyPowerDemand, classes", "ECG, where beats are"):
         recalls = [point["recall"] for point in rows[what]["points"]]

@@ -1,4 +1,4 @@
-"""overlay: the sweep, its figures and the picture of a network; mistakes are told before anything takes long.
+"""The commands of the bench: sweep, figures, picture of a network; mistakes are told before anything takes long.
 
 Most tests have a stand-in for what is measured, and one runs the quick sweep as it is.
 """
@@ -9,8 +9,11 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from time import monotonic, sleep
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 import orjson
@@ -19,15 +22,14 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from bench.__main__ import main
+from bench.papers.filter_split_forward import commands, simulate
 from bench.papers.filter_split_forward.load_table import percent, summary_of, tell
 from bench.papers.filter_split_forward.simulate import SCHEMA, Cell, plan
-from tests.cli.commands import refused, run
-from tidegate.cli import overlay as command
+from bench.sensorscope import FOLDER
 from tidegate.errors import SubscriptionError
-from tidegate.overlay import simulate
 
-ROOT = Path(__file__).parents[2]
-SENSORSCOPE = ROOT.parent / "shared/data/sensorscope"
+ROOT = Path(__file__).parents[3]
 #: Small, naive and multi-join: two numbers of subscriptions, and two seeds unless more is said.
 SMALL = ("--quick", "--setup", "small", "--strategy", "naive", "--strategy", "multi-join", "--rounds", 3)
 FEW, MANY = sorted({cell.subscriptions for cell in plan(["small"], 1, quick=True)})
@@ -68,9 +70,33 @@ def waiting(cell: Cell, folder: Path | None) -> dict[str, object]:
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    """Where no usual folder of data is."""
+    """In an empty folder, where the usual folder of data is not there."""
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr(commands, "FOLDER", Path("no-sensorscope"))
+
+
+class Printed(NamedTuple):
+    stdout: str
+    stderr: str
+
+
+def run(*words: object, code: int = 0) -> Printed:
+    """A command as ``python -m bench`` takes it, in this process."""
+    with redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as error:
+        try:
+            found = main(["filter-split-forward", *map(str, words)])
+        except SystemExit as exit:  # of argparse
+            found = exit.code
+    assert found == code, out.getvalue() + error.getvalue()
+    return Printed(out.getvalue(), error.getvalue())
+
+
+def refused(*words: object, code: int = 2) -> str:
+    message = run(*words, code=code).stderr.splitlines()[-1]
+    assert message.startswith("bench: expected ")
+    assert "; got " in message
+    return message
 
 
 @pytest.fixture
@@ -81,10 +107,11 @@ def stand_in(monkeypatch):
 # --- run ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_run_and_run_again(spark, stand_in, tmp_path):
     out = tmp_path / "out"
-    ran = run("overlay", "run", out, *SMALL)
-    assert "replaying generated weather (../shared/data/sensorscope is not there" in ran.stderr
+    ran = run("run", out, *SMALL)
+    assert "replaying generated weather (no-sensorscope is not there" in ran.stderr
     assert f"8 cells in {out}" in ran.stderr
     lines = ran.stdout.splitlines()
     assert lines[0].split() == ["subscription", "publication"]
@@ -97,12 +124,12 @@ def test_run_and_run_again(spark, stand_in, tmp_path):
     assert found.num_rows == 8
     assert set(found.column("rounds").to_pylist()) == {3}
 
-    again = run("overlay", "run", out, *SMALL, "--generated")
+    again = run("run", out, *SMALL, "--generated")
     assert "nothing to do: all 8 cells are there" in again.stderr
     assert "is not there" not in again.stderr
     assert again.stdout == ran.stdout
 
-    more = orjson.loads(run("overlay", "run", out, *SMALL, "--seeds", 3, "--json").stdout)
+    more = orjson.loads(run("run", out, *SMALL, "--seeds", 3, "--json").stdout)
     assert (more["cells"], more["data"], more["rounds"]) == (12, "generated", 3)
     assert [row["seeds"] for row in more["rows"]] == [3, 3]
     assert more["rows"][0] == {
@@ -116,46 +143,48 @@ def test_run_and_run_again(spark, stand_in, tmp_path):
         "recall": 1.0,
         "precision": 1.0,
     }
-    assert "all 12 cells of the sweep that is there; got a sweep without" in refused("overlay", "run", out, *SMALL)
-    message = refused("overlay", "run", out, *SMALL, "--seeds", 3, "--rounds", 5)
+    assert "all 12 cells of the sweep that is there; got a sweep without" in refused("run", out, *SMALL)
+    message = refused("run", out, *SMALL, "--seeds", 3, "--rounds", 5)
     assert "a new folder, or rounds 3 as in the sweep that is there; got 5" in message
 
 
+@pytest.mark.thorough
 def test_a_cell_that_fails(spark, monkeypatch, tmp_path):
     monkeypatch.setattr(simulate, "measure", failing)
-    message = refused("overlay", "run", tmp_path / "out", *SMALL, "--seeds", 1, code=1)
+    message = refused("run", tmp_path / "out", *SMALL, "--seeds", 1, code=1)
     assert "got expected a range with something in it; got none; the other 3 of 4 are kept" in message
     assert message.endswith(f"at cell {KEY}")
     monkeypatch.setattr(simulate, "measure", counted)
-    run("overlay", "run", tmp_path / "out", *SMALL, "--seeds", 1)
+    run("run", tmp_path / "out", *SMALL, "--seeds", 1)
 
 
+@pytest.mark.thorough
 def test_a_damaged_cell_is_told(spark, stand_in, tmp_path):
     out = tmp_path / "out"
-    run("overlay", "run", out, *SMALL, "--seeds", 1)
+    run("run", out, *SMALL, "--seeds", 1)
     (out / "results.parquet").unlink()
     (out / "cells" / f"{KEY}.parquet").write_bytes(b"PAR1")
-    told = run("overlay", "run", out, *SMALL, "--seeds", 1).stderr
+    told = run("run", out, *SMALL, "--seeds", 1).stderr
     assert f"warning: cell {KEY} is measured again: its file is damaged" in told
 
 
 def test_lines_about_progress_where_there_is_no_terminal(monkeypatch, capsys):
-    monkeypatch.setattr(command, "_PAUSE", 0.0)
-    with command._progress(7) as report:
+    monkeypatch.setattr(commands, "_PAUSE", 0.0)
+    with commands._progress(7) as report:
         report(3, 7, "")
     assert "3 of 7 cells after 0 s" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not SENSORSCOPE.is_dir(), reason="SensorScope's files are not there")
+@pytest.mark.thorough
+@pytest.mark.skipif(not FOLDER.is_dir(), reason="SensorScope's files are not there")
 def test_the_usual_folder_is_found(spark, stand_in, tmp_path, monkeypatch):
-    (tmp_path / "shared" / "data").mkdir(parents=True)
-    (tmp_path / "shared" / "data" / "sensorscope").symlink_to(SENSORSCOPE)
-    ran = run("overlay", "run", tmp_path / "out", *SMALL, "--seeds", 1, "--json")
-    assert "replaying SensorScope's readings in ../shared/data/sensorscope" in ran.stderr
+    monkeypatch.setattr(commands, "FOLDER", FOLDER)
+    ran = run("run", tmp_path / "out", *SMALL, "--seeds", 1, "--json")
+    assert f"replaying SensorScope's readings in {FOLDER}" in ran.stderr
     facts = orjson.loads(ran.stdout)
     assert facts["data"] == "sensorscope"
     assert facts["files"].startswith("23 of ")
-    message = refused("overlay", "run", tmp_path / "out", *SMALL, "--seeds", 1, "--generated")
+    message = refused("run", tmp_path / "out", *SMALL, "--seeds", 1, "--generated")
     assert "data 'sensorscope' as in the sweep that is there; got 'generated'" in message
 
 
@@ -178,45 +207,49 @@ def test_the_usual_folder_is_found(spark, stand_in, tmp_path, monkeypatch):
     ],
 )
 def test_mistakes_of_run(tmp_path, arguments, words):
-    assert words in refused("overlay", "run", tmp_path / "out", *arguments)
+    assert words in refused("run", tmp_path / "out", *arguments)
     assert not (tmp_path / "out").exists()
 
 
 def test_outputs_that_are_none(tmp_path):
     (tmp_path / "file").touch()
-    assert "a folder for the results of a sweep; got a file" in refused("overlay", "run", tmp_path / "file", "--quick")
-    assert "got Not a directory" in refused("overlay", "run", tmp_path / "file" / "out", "--quick")
-    assert run("overlay", "run", tmp_path / "out", "--rounds", 0, code=2).stderr.count("--rounds") == 1
+    assert "a folder for the results of a sweep; got a file" in refused("run", tmp_path / "file", "--quick")
+    assert "got Not a directory" in refused("run", tmp_path / "file" / "out", "--quick")
+    assert (
+        "argument --rounds: expected a whole number of at least 1; got '0'"
+        in run("run", tmp_path / "out", "--rounds", 0, code=2).stderr
+    )
 
 
 # --- figures --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_figures_of_what_is_there(spark, stand_in, tmp_path):
     out = tmp_path / "out"
-    run("overlay", "run", out, *SMALL)
-    told = run("overlay", "figures", out)
+    run("run", out, *SMALL)
+    told = run("figures", out)
     assert told.stdout.startswith(f"{out}/figures/README.md")
     assert "missing" not in told.stderr
-    assert {"README.md", "figure04.svg", "figure05.png"} <= {path.name for path in (out / "figures").iterdir()}
-    assert f"tidegate overlay figures {out}" in " ".join((out / "figures" / "README.md").read_text("utf-8").split())
+    assert {"README.md", "figure04.png", "figure05.png"} <= {path.name for path in (out / "figures").iterdir()}
+    assert f"python -m bench filter-split-forward figures {out}" in " ".join(
+        (out / "figures" / "README.md").read_text("utf-8").split()
+    )
 
     (out / "results.parquet").unlink()
     (out / "cells" / f"{KEY}.parquet").unlink()
-    told = run("overlay", "figures", out, "--to", tmp_path / "drawn" / "here")
+    told = run("figures", out, "--to", tmp_path / "drawn" / "here")
     assert "warning: 1 of 8 cells are missing; drawn is what is there" in told.stderr
-    assert (tmp_path / "drawn" / "here" / "figure04.svg").exists()
+    assert (tmp_path / "drawn" / "here" / "figure04.png").exists()
 
 
 def test_mistakes_of_figures(tmp_path):
     (tmp_path / "file").touch()
-    assert "got none there" in refused("overlay", "figures", tmp_path / "nowhere")
-    assert "got a file" in refused("overlay", "figures", tmp_path / "file")
-    assert "a folder for the figures; got a file" in refused(
-        "overlay", "figures", tmp_path / "nowhere", "--to", tmp_path / "file"
-    )
+    assert "got none there" in refused("figures", tmp_path / "nowhere")
+    assert "got a file" in refused("figures", tmp_path / "file")
+    assert "a folder for the figures; got a file" in refused("figures", tmp_path / "nowhere", "--to", tmp_path / "file")
     pq.write_table(pa.table({"a": [1]}), tmp_path / "results.parquet")
-    assert "got its file has other columns" in refused("overlay", "figures", tmp_path)
+    assert "got its file has other columns" in refused("figures", tmp_path)
 
 
 # --- show -----------------------------------------------------------------------------------------------------------
@@ -227,7 +260,7 @@ def test_mistakes_of_figures(tmp_path):
 def test_show(tmp_path, ending, strategy):
     file = tmp_path / f"n.{ending}"
     options = ("--setup", "small", "--subscriptions", 12, "--rounds", 3, "--generated", "--strategy", strategy)
-    told = run("overlay", "show", *options, "--out", file)
+    told = run("show", *options, "--out", file)
     assert told.stdout.startswith(f"{file}: subscription load ")
     assert "recall 100 %, precision 100 %" in told.stdout
     text = file.read_text("utf-8")
@@ -242,7 +275,7 @@ def test_show(tmp_path, ending, strategy):
 def test_seeds_are_other_networks(tmp_path):
     def drawn(seed: int) -> str:
         options = ("--setup", "small", "--subscriptions", 5, "--rounds", 2, "--generated", "--seed", seed)
-        run("overlay", "show", *options, "--out", tmp_path / "n.svg")
+        run("show", *options, "--out", tmp_path / "n.svg")
         return (tmp_path / "n.svg").read_text("utf-8")
 
     first = drawn(1)
@@ -262,7 +295,7 @@ def test_seeds_are_other_networks(tmp_path):
     ],
 )
 def test_mistakes_of_show(arguments, words):
-    assert words in refused("overlay", "show", *arguments)
+    assert words in refused("show", *arguments)
     assert list(Path().iterdir()) == []
 
 
@@ -297,22 +330,21 @@ def test_the_table_fits_and_has_the_most_subscriptions_of_each_setup():
 
 _CODE = """
 import sys
-from tests.cli import test_overlay
-from tidegate.overlay import simulate
-simulate.measure = getattr(test_overlay, sys.argv.pop(1))
-from tidegate.cli import main
-sys.argv[0] = 'tidegate'
-main()
+from bench.__main__ import main
+from bench.papers.filter_split_forward import simulate
+from tests.papers.filter_split_forward import test_commands
+simulate.measure = getattr(test_commands, sys.argv[1])
+sys.exit(main(["filter-split-forward", *sys.argv[2:]]))
 """
 
 
 def started(diary: Path, measure: str, *arguments: object) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TIDEGATE_TEST_DIARY": str(diary)}
-    line = [sys.executable, "-c", _CODE, measure, "overlay", "run", *map(str, arguments)]
+    line = [sys.executable, "-c", _CODE, measure, "run", *map(str, arguments)]
     return subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_what_was_stopped_goes_on(tmp_path, number):
     out, diary = tmp_path / "out", tmp_path / "diary"
@@ -329,7 +361,7 @@ def test_what_was_stopped_goes_on(tmp_path, number):
     if number != signal.SIGKILL:
         assert process.returncode == 130, error
         assert "4 of 8 cells are kept; the same command goes on from there" in error
-        assert error.splitlines()[-1] == "tidegate: interrupted"
+        assert error.splitlines()[-1] == "bench: interrupted"
     assert not (out / "results.parquet").exists()
     assert len(list((out / "cells").glob("*.parquet"))) == 4
     (diary / "go").touch()
@@ -342,10 +374,10 @@ def test_what_was_stopped_goes_on(tmp_path, number):
     assert len(asked) == 8
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_quick_sweep(spark, tmp_path):
     """As it is: all of it is told to whom it should be, and drawn."""
-    told = orjson.loads(run("overlay", "run", tmp_path / "out", "--quick", "--generated", "--json").stdout)
+    told = orjson.loads(run("run", tmp_path / "out", "--quick", "--generated", "--json").stdout)
     assert {row["setup"] for row in told["rows"]} == {"small", "medium"}
     rows = pq.read_table(tmp_path / "out" / "results.parquet").to_pylist()
     assert len(rows) == told["cells"] == len(plan(seeds=2, quick=True))
@@ -354,5 +386,5 @@ def test_the_quick_sweep(spark, tmp_path):
     loads = {(row["setup"], row["strategy"], row["subsumption"]): row["publication_load"] for row in told["rows"]}
     for setup in ("small", "medium"):
         assert loads[setup, "filter-split-forward", "exact"] < loads[setup, "naive", "none"]
-    run("overlay", "figures", tmp_path / "out")
-    assert (tmp_path / "out" / "figures" / "figure12.svg").exists()
+    run("figures", tmp_path / "out")
+    assert (tmp_path / "out" / "figures" / "figure12.png").exists()

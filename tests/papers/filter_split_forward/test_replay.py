@@ -6,15 +6,14 @@ import gzip
 from bisect import bisect_left
 from contextlib import suppress
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench.papers.filter_split_forward.replay import ATTRIBUTES, INTERVAL, replay
+from bench.sensorscope import FOLDER
 from tidegate.errors import SettingError
 
-FOLDER = Path(__file__).resolve().parents[3] / "shared" / "data" / "sensorscope"
 with_data = pytest.mark.skipif(
     not FOLDER.is_dir(), reason="SensorScope's files are no part of the project: ../shared/data/sensorscope is absent"
 )

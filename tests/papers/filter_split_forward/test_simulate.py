@@ -8,9 +8,9 @@ import pytest
 
 from bench.papers.filter_split_forward.simulate import CONTENDERS, SCHEMA, Cell, measure, plan
 from bench.papers.filter_split_forward.topology import SETUPS
+from bench.sensorscope import FOLDER as DATA
 from tidegate.errors import SettingError
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "sensorscope"
 SMALL = Cell("small", "filter-split-forward", "exact", 30, 1, 10)
 
 

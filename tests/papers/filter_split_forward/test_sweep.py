@@ -15,10 +15,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import TaskContext
 
 from bench.papers.filter_split_forward.results_folder import PLAN, RESULTS, ResultsFolder
 from bench.papers.filter_split_forward.sweep import sweep
 from tidegate.errors import PipelineError, SettingError, SubscriptionError
+
+pytestmark = pytest.mark.thorough  # on Spark, which takes seconds to start
 
 LINK = pa.struct([("a", pa.string()), ("readings", pa.int64())])
 SCHEMA = pa.schema(
@@ -123,14 +126,18 @@ def test_each_cell_is_a_task_of_one_job_and_a_file(spark, diary, out):
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
 
 
-def test_tasks_start_in_the_order_of_the_cells(spark, diary, out):
+def placed(cell: Cell, diary: Path) -> dict[str, object]:
+    """Writes down the number of the task that the cell is measured in."""
+    (diary / f"{cell.key}.task").write_text(str(TaskContext.get().partitionId()))
+    return measure(cell, diary)
+
+
+def test_tasks_are_in_the_order_of_the_cells(spark, diary, out):
+    """Spark starts the tasks of a stage in the order of their numbers."""
     planned = cells(*range(12))
     random.Random(7).shuffle(planned)
-    swept(spark, planned, diary, out)
-    began = sorted(planned, key=lambda cell: (diary / cell.key).stat().st_mtime_ns)
-    cores = spark.sparkContext.defaultParallelism
-    for place, cell in enumerate(began):
-        assert abs(planned.index(cell) - place) <= cores
+    sweep(spark, planned, partial(placed, diary=diary), SCHEMA, out, lambda *told: None, ABOUT)
+    assert [int((diary / f"{cell.key}.task").read_text()) for cell in planned] == list(range(12))
 
 
 def test_progress_is_told_while_it_runs(spark, diary, out):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bench.papers.filter_split_forward.replay import ATTRIBUTES, Replay
 from bench.papers.filter_split_forward.topology import SETUPS, Sensor, Setup, Topology, topology
 from bench.papers.filter_split_forward.workload import ROUNDS, WINDOW, Workload, truth, workload
-from tests.overlay.test_replay import folders
+from tests.papers.filter_split_forward.test_replay import folders
 from tidegate.errors import SettingError, SubscriptionError
 from tidegate.overlay.messages import Reading
 from tidegate.overlay.operators import Operator, OperatorPart
