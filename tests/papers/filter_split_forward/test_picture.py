@@ -150,6 +150,7 @@ def test_names_cannot_break_out():
         assert word not in page
 
 
+@pytest.mark.thorough
 @given(st.text(max_size=30), st.text(min_size=1, max_size=8))
 def test_any_title_and_name_gives_xml(title, name):
     tree = network([name, name + "x"], [(name, name + "x")])

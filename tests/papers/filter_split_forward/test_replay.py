@@ -322,6 +322,7 @@ def test_files_shorter_than_a_burst_are_refused(tmp_path):
         got(tmp_path, 1, 1)
 
 
+@pytest.mark.thorough
 @with_data
 def test_more_intervals_than_the_six_weeks_have_are_refused():
     with pytest.raises(SettingError, match=r"expected at most \d{4} reporting intervals; got 30000; at "):

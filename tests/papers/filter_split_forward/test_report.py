@@ -627,6 +627,7 @@ def test_generated_data_and_few_seeds_are_said():
     assert "1 seed (3)" in text
 
 
+@pytest.mark.thorough
 def test_a_single_count_and_seed_can_be_drawn(tmp_path):
     assert draw(sweep(setups=("small",), counts=(100,), seeds=(1,), series=(EXACT,)), tmp_path) == [
         "figure04",

@@ -14,6 +14,7 @@ from tidegate.errors import SettingError
 SMALL = Cell("small", "filter-split-forward", "exact", 30, 1, 10)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("setup", SETUPS)
 def test_nothing_is_lost_and_nothing_wrong_is_told_in_any_set_up(setup):
     rows = {
@@ -32,6 +33,7 @@ def test_nothing_is_lost_and_nothing_wrong_is_told_in_any_set_up(setup):
     assert len({row["events"] for row in rows.values()}) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not DATA.is_dir(), reason="SensorScope's files are not here")
 def test_readings_of_the_deployment_too():
     row = measure(replace(SMALL, subscriptions=100), DATA)
@@ -39,6 +41,7 @@ def test_readings_of_the_deployment_too():
     assert row["recall"] == row["precision"] == 1.0
 
 
+@pytest.mark.thorough
 def test_random_points_may_lose_something_and_never_tell_what_is_wrong():
     row = measure(replace(SMALL, subsumption="probabilistic"), None)
     assert row["precision"] == 1.0
@@ -46,12 +49,14 @@ def test_random_points_may_lose_something_and_never_tell_what_is_wrong():
     assert row["subscription_load"] <= measure(SMALL, None)["subscription_load"]
 
 
+@pytest.mark.thorough
 def test_the_same_cell_gives_the_same_figures():
     one, two = measure(SMALL, None), measure(SMALL, None)
     assert {**one, "seconds": 0} == {**two, "seconds": 0}
     assert measure(replace(SMALL, seed=2), None)["publication_load"] != one["publication_load"]
 
 
+@pytest.mark.thorough
 def test_a_row_is_what_the_schema_says_and_adds_up():
     row = measure(SMALL, None)
     assert pa.Table.from_pylist([row], SCHEMA).to_pylist() == [row]
@@ -65,6 +70,7 @@ def test_a_row_is_what_the_schema_says_and_adds_up():
     assert sum(node["handled"] for node in row["work"]) == row["messages"] + 50 + row["subscriptions"] + row["events"]
 
 
+@pytest.mark.thorough
 def test_wider_ranges_match_more():
     narrow, wide = (measure(replace(SMALL, scale=scale), None) for scale in (0.5, 4.0))
     assert narrow["expected"] < wide["expected"]

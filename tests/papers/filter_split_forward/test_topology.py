@@ -71,6 +71,7 @@ def test_a_network_is_a_tree(setup):
     assert reached(found.nodes, found.edges) == setup.nodes
 
 
+@pytest.mark.thorough
 @given(setups, seeds)
 def test_stations_hang_together_and_relays_too(setup, seed):
     found = network(setup, seed)
@@ -108,6 +109,7 @@ def test_any_attribute_may_stand_at_the_way_out():
     assert at_the_way_out == set(ATTRIBUTES)
 
 
+@pytest.mark.thorough
 def test_sensors_of_a_station_are_near_and_stations_are_not():
     sensors = network(SETUPS["large-sources"]).sensors
     for a in sensors:

@@ -37,6 +37,7 @@ def stream_values(work):
 # --- readings -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @folders
 @every_setup
 def test_readings_are_published_in_order_of_time_by_sensors_that_are_there(setup, folder):
@@ -174,6 +175,7 @@ def test_ranges_that_never_match_are_given_up(monkeypatch):
         workload(TINY, 1, None, 5, 1)
 
 
+@pytest.mark.thorough
 def test_attributes_and_users_are_drawn_evenly():
     work = workload(SMALL, 4, None, 5, 3000)
     kinds = Counter(part.attribute for _, operator in work.subscriptions for part in operator.parts)
