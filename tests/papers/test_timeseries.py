@@ -285,6 +285,7 @@ def test_the_record_has_its_beats():
 
 
 @needs_data
+@pytest.mark.thorough
 def test_windows_do_not_reach_over_the_split():
     past, future = archive.windows(64, "2015-01-01")
     assert past.shape[1] == future.shape[1] == 64
