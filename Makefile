@@ -37,7 +37,7 @@ fast: $(READY)
 	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 bench: $(READY)
-	@for name in $${NAME:-$$($(BIN)/tidegate bench | cut -d ' ' -f 1)}; do $(BIN)/tidegate bench $$name || exit 1; done
+	@for name in $${NAME:-$$($(BIN)/python -m bench | cut -d ' ' -f 1)}; do $(BIN)/python -m bench $$name || exit 1; done
 
 # The environment. The stamp says with which project file and which lock it was made; nothing happens while it is newer.
 $(READY): pyproject.toml requirements.lock | $(BIN)/python

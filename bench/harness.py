@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from numbers import Integral
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -92,7 +93,7 @@ def shown(value: Any) -> str:
         return "–"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return f"{int(value):,}" if isinstance(value, Integral) else str(value)
 
 
 def _machine() -> dict[str, Any]:

@@ -16,10 +16,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 import tidegate as tg
+from bench.clocked_flow import ClockedFlow, batch_seconds, temporary_folder, where_time_goes
 from bench.harness import Report, median, say, timed
-from bench.naive import Told
-from bench.pipeline import _Clocked, _folder, _seconds, _where
 from bench.together import Correlation
+from bench.told import Told
 from bench.topk import Case, Ranking
 from tidegate.pipeline.session import session
 from tidegate.runs.parquet_sink import Parquet
@@ -100,14 +100,14 @@ def _rate(
     say("  in process")
     process_seconds, expected = _in_process(subscriptions, frames)
     say("  the pipeline")
-    with _folder() as folder, tg.Registry(folder / "registry.db") as registry:
+    with temporary_folder() as folder, tg.Registry(folder / "registry.db") as registry:
         for begin in range(0, n, 50_000):
             registry.subscribe(*subscriptions[begin : begin + 50_000])
         with tg.Log(folder / "log", version=lambda: registry.version) as log:
             for pieces in frames:
                 for piece in pieces:
                     log.append(piece)
-        flow = _Clocked(
+        flow = ClockedFlow(
             spark,
             LogSource(folder / "log", rows=batch),
             registry,
@@ -120,7 +120,7 @@ def _rate(
         flow.close()
         found = _digest(pq.read_table(path) for path in sorted(Path(folder / "out").glob("batch=*")))
         whole = flow.status.publications == batch * batches and len(flow.ends) == batches
-    seconds = _seconds(flow)[skip:]
+    seconds = batch_seconds(flow)[skip:]
     rate, process = batch / median(seconds), batch / median(process_seconds[1 + skip :])
     report.add(
         what=what,
@@ -131,7 +131,7 @@ def _rate(
         process=process,
         share=rate / process,
         per_publication=expected[0] / (batch * batches),
-        breakdown=_where(flow),
+        breakdown=where_time_goes(flow),
         exact=whole and found == expected,
         seconds={"batches": seconds, "in process": process_seconds[1 + skip :]},
     )

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter, sleep, time
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -22,13 +16,13 @@ from pyspark.sql import functions as F
 
 import tidegate as tg
 from bench.boolean_intervals import ATTRIBUTES, PREDICATES
+from bench.clocked_flow import ClockedFlow, batch_seconds, drain, temporary_folder, where_time_goes
 from bench.harness import Report, median, say, timed
 from bench.workload import Workload, table
 from tidegate.index import ArrowBatch
-from tidegate.pipeline.flow import Flow
 from tidegate.pipeline.session import session
 from tidegate.runs.parquet_sink import Parquet
-from tidegate.runs.sinks import Callback, Sink
+from tidegate.runs.sinks import Callback
 from tidegate.runs.sources import LogSource
 from tidegate.store.index_layers import IndexLayers
 
@@ -81,95 +75,11 @@ def main(quick: bool = False) -> None:
         report.finish()
 
 
-@contextmanager
-def _folder() -> Iterator[Path]:
-    path = Path(tempfile.mkdtemp(prefix="tidegate-bench-"))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
-
-
 def _drawn(n: int, width: float, publications: int, seed: int = SEED) -> Workload:
     rng = np.random.default_rng(seed)
     column = np.argsort(rng.random((n, ATTRIBUTES), np.float32), axis=1)[:, :PREDICATES].astype(np.uint16)
     low = rng.random((n, PREDICATES)) * (1 - width)
     return Workload(column, low, low + width, rng.random((publications, ATTRIBUTES)), False)
-
-
-class _Clocked(Flow):
-    """A flow that notes when each batch ended."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.ends: list[float] = []
-        self.tasks: list[list[dict[str, Any]]] = []
-        add = self.status.add
-
-        def noted(batch: int, counts: Any, work: float, sinks: float) -> None:
-            self.ends.append(perf_counter())
-            self.tasks.append([*counts, {"work": work, "sinks": sinks}])
-            add(batch, counts, work, sinks)
-
-        self.status.add = noted  # type: ignore[method-assign]
-
-    def progress(self) -> list[dict[str, Any]]:
-        """Spark's own account of each batch."""
-        assert self._running is not None
-        return [orjson.loads(p.json) for p in self._running.recentProgress]
-
-
-def _drain(spark: SparkSession, folder: Path, registry: tg.Registry, rows: int, sinks: list[Sink]) -> _Clocked:
-    source = LogSource(folder / "log", rows=rows)
-    flow = _Clocked(spark, source, registry, sinks, checkpoint=folder / "checkpoint", patterns=False)
-    flow.start(available_now=True)
-    flow.wait()
-    flow.close()
-    return flow
-
-
-def _seconds(flow: _Clocked) -> list[float]:
-    """Of each batch but the first, which loads what later ones have: from one end to the next."""
-    return [float(s) for s in np.diff(flow.ends)]
-
-
-def _where(flow: _Clocked) -> str:
-    """The median batch, in milliseconds, by who spent them."""
-    spark = [p["durationMs"] for p in flow.progress() if p["numInputRows"]][1:]
-    tasks = flow.tasks[1:]
-    if not spark or not tasks:
-        return ""
-
-    def ms(of: Callable[[Any], float], entries: list[Any]) -> float:
-        return float(np.median([of(entry) for entry in entries]))
-
-    def slowest_of(kind: str) -> list[dict[str, Any]]:
-        found = [[task for task in batch[:-1] if kind in task] for batch in tasks]
-        return [max(batch, key=lambda task: float(task["seconds"])) for batch in found if batch]
-
-    slowest, shards = slowest_of("matching"), slowest_of("combining")
-    combining = 1000 * ms(lambda t: t["combining"], shards) if shards else 0.0
-    telling = 1000 * ms(lambda t: t["writing"], shards) if shards else 0.0
-    total = ms(lambda p: p["triggerExecution"], spark)
-    matching = 1000 * ms(lambda t: t["matching"], slowest)
-    writing = 1000 * ms(lambda t: t["writing"], slowest)
-    task = 1000 * ms(lambda t: t["seconds"], slowest)
-    work = 1000 * ms(lambda b: b[-1]["work"], tasks)
-    sinks = 1000 * ms(lambda b: b[-1]["sinks"], tasks)
-    planning = ms(lambda p: p.get("queryPlanning", 0) + p.get("latestOffset", 0) + p.get("getBatch", 0), spark)
-    checkpoint = ms(lambda p: p.get("walCommit", 0) + p.get("commitOffsets", 0), spark)
-    parts = {
-        "planning": planning,
-        "checkpoint": checkpoint,
-        "JVM ↔ Python and tasks": work - task - combining - telling,
-        "reading": task - matching - writing,
-        "kernel": matching,
-        "writing": writing,
-        **({"combine": combining, "writing what it tells": telling} if shards else {}),
-        "sinks in the driver": sinks,
-        "other": total - planning - checkpoint - work - sinks,
-    }
-    return f"batch {total:.0f} ms: " + ", ".join(f"{name} {max(0.0, value):.0f}" for name, value in parts.items())
 
 
 # --- rates ----------------------------------------------------------------------------------------------------------
@@ -178,21 +88,21 @@ def _where(flow: _Clocked) -> str:
 def _plumbing(report: Report, spark: SparkSession, publications: int) -> None:
     """A pipeline whose subscriptions are trivial: what everything but matching takes."""
     say(f"plumbing: {publications:,} publications, one subscription that never matches")
-    with _folder() as folder, tg.Registry(folder / "registry.db") as registry:
+    with temporary_folder() as folder, tg.Registry(folder / "registry.db") as registry:
         registry.subscribe(tg.Subscription("never", "bench", "a0 > 2"))
         piece = table(np.random.default_rng(SEED).random((100_000, 1)))
         with tg.Log(folder / "log", version=lambda: registry.version) as log:
             for _ in range(publications // 100_000):
                 log.append(piece)
-        flow = _drain(spark, folder, registry, 4_000_000, [Parquet(folder / "out")])
-        seconds = _seconds(flow) or [flow.ends[0]]
+        flow = drain(spark, folder, registry, 4_000_000, [Parquet(folder / "out")])
+        seconds = batch_seconds(flow) or [flow.ends[0]]
         report.add(
             what="plumbing",
             subscriptions=1,
             mix="none",
             batch=4_000_000,
             rate=4_000_000 / median(seconds),
-            breakdown=_where(flow),
+            breakdown=where_time_goes(flow),
             per_publication=0.0,
             exact=flow.status.publications == publications and flow.status.notifications == 0,
             seconds={"batches": seconds},
@@ -203,7 +113,7 @@ def _rate(report: Report, spark: SparkSession, n: int, mix: str, batch: int, bat
     say(f"{n:,} subscriptions, {mix} matches, batches of {batch:,}")
     work = _drawn(n, WIDTHS[mix], batch)
     publications = table(work.values)
-    with _folder() as folder, tg.Registry(folder / "registry.db") as registry:
+    with temporary_folder() as folder, tg.Registry(folder / "registry.db") as registry:
         for begin in range(0, n, 50_000):
             registry.subscribe(*work.subscriptions(begin, min(n, begin + 50_000)))
         version = registry.version
@@ -215,8 +125,8 @@ def _rate(report: Report, spark: SparkSession, n: int, mix: str, batch: int, bat
             for _ in range(batches):
                 for start in range(0, batch, 25_000):
                     log.append(publications.slice(start, 25_000))
-        flow = _drain(spark, folder, registry, batch, [Parquet(folder / "out")])
-        seconds = _seconds(flow)
+        flow = drain(spark, folder, registry, batch, [Parquet(folder / "out")])
+        seconds = batch_seconds(flow)
         found = pq.read_table(folder / "out")
         exact = _pairs(found.filter(pa.compute.equal(found.column("batch"), 0))) == expected
         join = columns = None
@@ -239,7 +149,7 @@ def _rate(report: Report, spark: SparkSession, n: int, mix: str, batch: int, bat
         ratio=rate / join if join else None,
         columns=columns,
         per_publication=len(expected) / batch,
-        breakdown=_where(flow),
+        breakdown=where_time_goes(flow),
         exact=exact,
         seconds={"batches": seconds},
     )
@@ -368,10 +278,12 @@ def _latency(report: Report, spark: SparkSession, n: int, interval: float, secon
         for ids in found.column("publication_ids").to_pylist():
             seen.setdefault(ids[0], now)
 
-    with _folder() as folder, tg.Registry(folder / "registry.db") as registry:
+    with temporary_folder() as folder, tg.Registry(folder / "registry.db") as registry:
         registry.subscribe(*work.subscriptions(0, n), tg.Subscription("all", "bench", "marked = 1"))
         log = tg.Log(folder / "log", version=lambda: registry.version)
-        flow = _Clocked(spark, LogSource(folder / "log"), registry, [Callback(told)], checkpoint=folder / "checkpoint")
+        flow = ClockedFlow(
+            spark, LogSource(folder / "log"), registry, [Callback(told)], checkpoint=folder / "checkpoint"
+        )
         flow.start()
         rng, number = np.random.default_rng(SEED), 0
         begin, measured = perf_counter(), None
@@ -390,7 +302,7 @@ def _latency(report: Report, spark: SparkSession, n: int, interval: float, secon
             sleep(max(0.0, number / 1000 - (perf_counter() - begin)))
         while len([id for id in sent if id in seen]) < len(sent):
             sleep(0.1)
-        where = _where(flow)
+        where = where_time_goes(flow)
         flow.stop()
         log.close()
     ms = np.array([1000 * (seen[id] - at) for id, at in sent.items()])

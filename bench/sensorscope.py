@@ -16,7 +16,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv
 
-__all__ = ["ATTRIBUTES", "FOLDER", "Readings", "metres_east", "metres_north", "readings"]
+__all__ = [
+    "AROUND",
+    "ATTRIBUTES",
+    "FOLDER",
+    "LAT",
+    "LON",
+    "MESH",
+    "ROW",
+    "Readings",
+    "columns_of",
+    "metres_east",
+    "metres_north",
+    "readings",
+]
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "sensorscope"
 
@@ -24,13 +37,13 @@ FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "sensorscope"
 ATTRIBUTES = {"ambient": 8, "surface": 9, "humidity": 11, "wind_speed": 15, "wind_direction": 16}
 
 #: The corner of the grid, its mesh in metres, the stations of a row, and how far sensors are from their station.
-_LON, _LAT, _MESH, _ROW, _AROUND = 7.169, 45.869, 800.0, 5, 100.0
+LON, LAT, MESH, ROW, AROUND = 7.169, 45.869, 800.0, 5, 100.0
 _DEGREE = 111_195.08  # metres of a degree of latitude on the sphere of the language
 
 
 def metres_east(metres: float) -> float:
     """Degrees of longitude at the pass."""
-    return metres / (_DEGREE * cos(radians(_LAT)))
+    return metres / (_DEGREE * cos(radians(LAT)))
 
 
 def metres_north(metres: float) -> float:
@@ -60,7 +73,7 @@ class Readings:
     def places(self) -> NDArray[np.float64]:
         """Longitude and latitude of each sensor, those of a station one after the other."""
         angle = 2 * np.pi * np.arange(len(ATTRIBUTES)) / len(ATTRIBUTES)
-        around = np.column_stack([metres_east(_AROUND) * np.cos(angle), metres_north(_AROUND) * np.sin(angle)])
+        around = np.column_stack([metres_east(AROUND) * np.cos(angle), metres_north(AROUND) * np.sin(angle)])
         return (self.location[:, None, :] + around[None, :, :]).reshape(-1, 2)
 
     def table(self) -> pa.Table:
@@ -84,7 +97,7 @@ def readings(stations: int = 20, limit: int = 600_000) -> Readings:
     """The first readings of the stations with most rows, from when the last of these stations has begun."""
     if not FOLDER.is_dir():
         raise SystemExit(f"bench: SensorScope's files are not there ({FOLDER}); they are no part of the project")
-    files = [_file(path) for path in FOLDER.glob("stbernard-meteo-*.txt.gz")]
+    files = [columns_of(path) for path in FOLDER.glob("stbernard-meteo-*.txt.gz")]
     most = sorted(files, key=lambda rows: (-len(rows), rows[0, 0]))[:stations]
     chosen = sorted(most, key=lambda rows: float(rows[0, 0]))
     begin = max(rows[:, 1].min() for rows in chosen)
@@ -97,8 +110,8 @@ def readings(stations: int = 20, limit: int = 600_000) -> Readings:
             parts.append(np.column_stack([there[:, 1], fixed, there[:, 2 + a]]))
     every = np.concatenate(parts)
     every = every[np.lexsort((every[:, 2], every[:, 1], every[:, 0]))][:limit]
-    places = [divmod(i, _ROW) for i in range(len(chosen))]
-    location = [(_LON + metres_east(column * _MESH), _LAT + metres_north(row * _MESH)) for row, column in places]
+    places = [divmod(i, ROW) for i in range(len(chosen))]
+    location = [(LON + metres_east(column * MESH), LAT + metres_north(row * MESH)) for row, column in places]
     return Readings(
         [int(rows[0, 0]) for rows in chosen],
         np.array(location),
@@ -109,8 +122,8 @@ def readings(stations: int = 20, limit: int = 600_000) -> Readings:
     )
 
 
-def _file(path: Path) -> NDArray[np.float64]:
-    """Station, epoch and the five attributes; NaN where there is nothing."""
+def columns_of(path: Path) -> NDArray[np.float64]:
+    """Station, epoch and the five attributes of a file; NaN where there is nothing."""
     names = [f"c{i}" for i in range(17)]
     table = csv.read_csv(
         path,

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 import tidegate as tg
 from bench.harness import Report, median, say, timed
-from bench.naive import Told, TopK, TopKScan
+from bench.naive import TopK
+from bench.told import Told
+from bench.topk_scan import TopKScan
 from tidegate.model import micros, moment
 
 __all__ = ["BEGIN", "SPACING", "Case", "K", "Ranking", "main"]

@@ -16,7 +16,6 @@ import pytest
 from typer.testing import CliRunner
 
 import tidegate as tg
-from tidegate.cli import bench as bench_command
 from tidegate.cli.app import app
 from tidegate.cli.publication_files import batches, publication, table
 from tidegate.patterns import FAMILIES
@@ -512,7 +511,7 @@ def test_explain_says_what_a_pattern_sees(tmp_path):
     assert run("explain", path, "1", reading % 4).stdout.startswith("1 does not see a\n✗ AND\n")
 
 
-# --- functions, demo, bench -------------------------------------------------------------------------------------------
+# --- functions, demo -------------------------------------------------------------------------------------------------
 
 
 def test_functions_lists_the_registry():
@@ -552,30 +551,6 @@ def test_demo_uses_every_family_and_leaves_no_subscription_wrong(tmp_path):
 )
 def test_demo_refuses_settings_out_of_range(arguments):
     refused("demo", *arguments)
-
-
-@pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    (tmp_path / "bench").mkdir()
-    (tmp_path / "bench" / "__init__.py").write_text("def names():\n    return {'quick': 'Nothing much.'}\n")
-    (tmp_path / "bench" / "__main__.py").write_text("import sys\nsys.exit(len(sys.argv))\n")
-    monkeypatch.setattr(bench_command.tidegate, "__file__", str(tmp_path / "tidegate" / "__init__.py"))
-    monkeypatch.delitem(sys.modules, "bench", raising=False)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield tmp_path
-    sys.modules.pop("bench", None)
-
-
-def test_bench_lists_and_runs_the_benches_of_a_checkout(checkout):
-    assert run("bench").stdout.split() == ["quick", "Nothing", "much."]
-    run("bench", "quick", "--small", code=3)
-    assert "a bench, one of quick; got 'slow'" in refused("bench", "slow")
-
-
-def test_bench_needs_a_checkout(checkout, monkeypatch):
-    (checkout / "bench" / "__main__.py").unlink()
-    monkeypatch.chdir(checkout)
-    assert "a checkout of Tidegate" in refused("bench")
 
 
 def test_check_warns_of_one_attribute_as_number_and_text(tmp_path):

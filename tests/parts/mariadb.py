@@ -1,8 +1,9 @@
-"""A MariaDB server for the tests of one process, reached by a socket in its own directory."""
+"""A MariaDB server for the tests of one process, or for a bench, reached by a socket in its own directory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from signal import SIGKILL
 from socket import AF_UNIX
@@ -16,9 +17,9 @@ from tests.parts.machine import alone, directory, program, run, server, unprivil
 _PLACES = ("/usr/sbin", "/usr/libexec", "/usr/bin", "/usr/local/bin")
 
 
-@pytest.fixture(scope="session")
-def mariadb() -> Iterator[Callable[[], str]]:
-    """Gives the URL of a new, empty database each time it is called."""
+@contextmanager
+def mariadb_server(characters: str, *settings: str) -> Iterator[Callable[[], str]]:
+    """A server with further settings. Gives the URL of a new, empty database each time, without a dialect before it."""
     binary, install = (program(name, "mariadb-server", _PLACES) for name in ("mariadbd", "mariadb-install-db"))
     identity = unprivileged("mysql")
     with directory(identity) as place:
@@ -31,23 +32,25 @@ def mariadb() -> Iterator[Callable[[], str]]:
         if problem:
             pytest.skip(problem)
 
-        def connect() -> pymysql.Connection:
-            return pymysql.connect(unix_socket=socket, user="root")
-
         def is_ready() -> bool:
             with Socket(AF_UNIX) as probe:  # pymysql leaves one open when it is refused
                 return probe.connect_ex(socket) == 0
 
-        settings = ("--skip-networking", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M")
-        pid = f"--pid-file={place / 'pid'}"
-        command = [binary, "--no-defaults", data, f"--socket={socket}", pid, "--skip-log-bin", *settings]
-        with server(command, identity, place / "log", is_ready, SIGKILL):
+        every = (f"--socket={socket}", f"--pid-file={place / 'pid'}", "--skip-networking", "--skip-log-bin", *settings)
+        with server([binary, "--no-defaults", data, *every], identity, place / "log", is_ready, SIGKILL):
             numbers = count()
 
             def new() -> str:
                 name = f"tidegate{next(numbers)}"
-                with connect() as connection, connection.cursor() as cursor:
-                    cursor.execute(f"CREATE DATABASE {name} CHARACTER SET latin1")  # ours must not depend on it
-                return f"mariadb://root@localhost/{name}?unix_socket={socket}"
+                with pymysql.connect(unix_socket=socket, user="root") as connection, connection.cursor() as cursor:
+                    cursor.execute(f"CREATE DATABASE {name} CHARACTER SET {characters}")
+                return f"//root@localhost/{name}?unix_socket={socket}"
 
             yield new
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[Callable[[], str]]:
+    """Gives the URL of a new, empty database each time it is called; ours must not depend on its characters."""
+    with mariadb_server("latin1", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=64M") as new:
+        yield lambda: f"mariadb:{new()}"

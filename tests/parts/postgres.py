@@ -1,8 +1,9 @@
-"""A PostgreSQL server for the tests of one process, reached by a socket in its own directory."""
+"""A PostgreSQL server for the tests of one process, or for a bench, reached by a socket in its own directory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from signal import SIGQUIT
 
@@ -14,9 +15,9 @@ from tests.parts.machine import directory, program, run, server, unprivileged
 _PLACES = ("/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin")
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Callable[[], str]]:
-    """Gives the URL of a new, empty schema each time it is called: a database of its own would be 7 MB of files."""
+@contextmanager
+def postgres_server(*settings: str) -> Iterator[Callable[[], str]]:
+    """A server with further settings. Gives the URL of a new, empty schema each time, without a dialect before it."""
     binary, initdb = (program(name, "postgresql", _PLACES) for name in ("postgres", "initdb"))
     identity = unprivileged("postgres")
     with directory(identity) as place:
@@ -33,8 +34,8 @@ def postgres() -> Iterator[Callable[[], str]]:
                 return False
             return True
 
-        settings = ("listen_addresses=", "fsync=off", "max_connections=60", f"unix_socket_directories={place}")
-        command = [binary, "-D", data, *(word for setting in settings for word in ("-c", setting))]
+        every = ("listen_addresses=", f"unix_socket_directories={place}", *settings)
+        command = [binary, "-D", data, *(word for setting in every for word in ("-c", setting))]
         with server(command, identity, place / "log", is_ready, SIGQUIT):
             numbers = count()
 
@@ -42,6 +43,13 @@ def postgres() -> Iterator[Callable[[], str]]:
                 name = f"tidegate{next(numbers)}"
                 with psycopg.connect(where, autocommit=True) as connection:
                     connection.execute(f"CREATE SCHEMA {name}".encode())
-                return f"postgresql://tidegate@/postgres?host={place}&options=-csearch_path%3D{name}"
+                return f"//tidegate@/postgres?host={place}&options=-csearch_path%3D{name}"
 
             yield new
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Callable[[], str]]:
+    """Gives the URL of a new, empty schema each time it is called: a database of its own would be 7 MB of files."""
+    with postgres_server("fsync=off", "max_connections=60") as new:
+        yield lambda: f"postgresql:{new()}"

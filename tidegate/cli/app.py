@@ -14,7 +14,6 @@ import typer
 from typer.core import TyperGroup
 
 from tidegate import __version__
-from tidegate.cli.bench import bench
 from tidegate.cli.check import check
 from tidegate.cli.demo import demo
 from tidegate.cli.explain import explain
@@ -22,7 +21,6 @@ from tidegate.cli.functions import functions
 from tidegate.cli.list import list_
 from tidegate.cli.match import match
 from tidegate.cli.ontology import ontology
-from tidegate.cli.overlay import overlay
 from tidegate.cli.publish import publish
 from tidegate.cli.rehearse import rehearse
 from tidegate.cli.run import run
@@ -99,8 +97,6 @@ for command in (check, match, rehearse, explain, functions, demo, run, publish, 
 app.command("list")(list_)
 app.add_typer(shapes)
 app.add_typer(ontology)
-app.add_typer(overlay)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""A temporal knowledge-based network, repeated: operators over the past, the seed's scan of a database beside ours."""
+"""A temporal knowledge-based network, repeated: operators over the past, the scan of a database beside ours."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench.harness import Report, say
+from bench.papers.measuring import keep
 from bench.papers.temporal_kbn.plan import FULL, QUICK, Plan
 
 __all__ = ["COLUMNS", "SEED", "experiments", "main"]
@@ -30,7 +31,7 @@ COLUMNS = {
 
 def experiments(plan: Plan, seed: int) -> Iterator[dict[str, Any]]:
     """All rows, one database after the other."""
-    # Here, so that `tidegate bench` can list this bench without loading what it needs.
+    # Here, so that writing the page loads no rival and no database.
     from bench.papers.temporal_kbn.databases import Missing, opened
     from bench.papers.temporal_kbn.empty_store import empty_store
     from bench.papers.temporal_kbn.operators import operators
@@ -51,13 +52,5 @@ def experiments(plan: Plan, seed: int) -> Iterator[dict[str, Any]]:
 
 def main(quick: bool = False) -> None:
     """Measure; after a full run, keep the raw results and write the page and the figures from them."""
-    report = Report("temporal-kbn", SEED, COLUMNS)
-    for row in experiments(QUICK if quick else FULL, SEED):
-        report.add(**row)
-    if quick:
-        say(f"{len(report.rows)} rows, all exact; a quick run keeps no results")
-        return
-    report.finish()
-    from bench.papers.temporal_kbn.page import write
-
-    write()
+    rows = experiments(QUICK if quick else FULL, SEED)
+    keep(Report("temporal-kbn", SEED, COLUMNS), rows, "bench.papers.temporal_kbn.page", quick)

@@ -1,4 +1,4 @@
-"""Draws the figures of the page from the raw results, each as PNG and as SVG. Knows nothing of how they were got."""
+"""Draws the figures of the page from the raw results, each as PNG. Knows nothing of how they were got."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.papers.temporal_kbn.tables import DATABASES, NAMED, SEED_63, SEED_64
-from tidegate.overlay.report.looks import STYLE
+from bench.papers.figure_style import STYLE, save
+from bench.papers.temporal_kbn.tables import DATABASES, NAMED, THESIS_63, THESIS_64
 
 __all__ = ["draw"]
 
@@ -34,10 +34,7 @@ def draw(rows: list[Row], folder: Path) -> list[str]:
     for name, (test, make) in figures.items():
         if any(row.get("test") == test for row in rows):
             with mpl.rc_context(STYLE):
-                figure = make(rows)
-                figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
-                figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-            drawn.append(name)
+                drawn.append(save(make(rows), folder, name))
     return drawn
 
 
@@ -95,7 +92,7 @@ def _figure64(rows: list[Row]) -> Figure:
     figure, panels = _panels(rows, "test 2", sharey=True)
     for axes, some in panels:
         sizes = sorted({row["stored"] for row in some})
-        axes.plot(list(SEED_63), [each[0] for each in SEED_63.values()], color=_GREY, linestyle=":", label="the seed's")
+        _of_thesis(axes, {limit: each[0] for limit, each in THESIS_63.items()})
         for name, (colour, marker) in _LOOKS.items():
             for size, line in zip(sizes, ("-", "--"), strict=False):
                 there = [row for row in some if row["stored"] == size]
@@ -114,7 +111,7 @@ def _figure65(rows: list[Row]) -> Figure:
     alone = [row for row in alone if row["stored"] == min(each["stored"] for each in alone)]
     for axes, some in panels:
         few = [row for row in some if row["stored"] == min(each["stored"] for each in some)]
-        axes.plot(list(SEED_64), [each[2] for each in SEED_64.values()], color=_GREY, linestyle=":", label="the seed's")
+        _of_thesis(axes, {limit: each[2] for limit, each in THESIS_64.items()})
         for name in ("rows", "paged"):
             colour, marker = _LOOKS[name]
             x, y = [row["limit"] for row in few], [row["operators"][name]["combined"]["mean"] / 1e3 for row in few]
@@ -126,6 +123,10 @@ def _figure65(rows: list[Row]) -> Figure:
     panels[0][0].set_ylabel("ms per operator")
     _legend(figure, panels[0][0])
     return figure
+
+
+def _of_thesis(axes: Axes, by_limit: dict[int, float]) -> None:
+    axes.plot(list(by_limit), list(by_limit.values()), color=_GREY, linestyle=":", label="the thesis's")
 
 
 def _by_limit(axes: Axes, rows: list[Row]) -> None:

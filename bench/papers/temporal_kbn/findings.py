@@ -1,4 +1,4 @@
-"""What the results say, as sentences: each compares a claim of the seed with what was measured here.
+"""What the results say, as sentences: each compares a claim of the thesis with what was measured here.
 
 Every number in them is computed from the raw results, and so is whether they agree.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.papers.temporal_kbn.spread import correlation
-from bench.papers.temporal_kbn.tables import DATABASES, SEED_63, SEED_64
+from bench.papers.temporal_kbn.tables import DATABASES, THESIS_63, THESIS_64
 
 __all__ = ["by_database", "on_filling", "on_limits", "on_operators", "on_steadiness", "straightness"]
 
@@ -47,7 +47,7 @@ def on_filling(rows: list[Row]) -> list[str]:
         )
     sloped = [_slope(row, "ours") / _slope(row, "paged") for row in rows]
     return [
-        "The seed: the time per publication grows linearly with the stored events, with R = 0.989 on MySQL, 0.854 on "
+        "The thesis: the time per publication grows linearly with the stored events, with R = 0.989 on MySQL, 0.854 on "
         f"Oracle and 0.999 with stored procedures. Here the scan's lines have R = "
         f"{', '.join(f'{r:.3f}' for r in straight)}. {_verdict(min(straight) >= 0.85)}",
         *sentences,
@@ -75,8 +75,8 @@ def on_steadiness(rows: list[Row]) -> list[str]:
         half = len(times) // 2
         drift.append(sum(times[half:]) / len(times[half:]) / (sum(times[:half]) / len(times[:half])))
     return [
-        "The seed: with a limit of 200 and 50,000 stored events the time per publication hovers around 200 ms and does "
-        "not grow with what is stored. Here the second half of the publications takes the scan "
+        "The thesis: with a limit of 200 and 50,000 stored events the time per publication hovers around 200 ms and "
+        "does not grow with what is stored. Here the second half of the publications takes the scan "
         + ", ".join(f"{each:.2f} ({DATABASES[row['database']]})" for each, row in zip(drift, rows, strict=True))
         + f" times as long as the first. {_verdict(all(0.5 <= each <= 2 for each in drift))}",
     ]
@@ -84,12 +84,12 @@ def on_steadiness(rows: list[Row]) -> list[str]:
 
 def on_limits(by: dict[str, list[Row]]) -> list[str]:
     """Table 6.3 and Figure 6.4."""
-    theirs = SEED_63[5000][0] / SEED_63[200][0]
+    theirs = THESIS_63[5000][0] / THESIS_63[200][0]
     grown = {name: rows[-1]["paged_us"] / rows[0]["paged_us"] for name, rows in by.items()}
     ours = {name: rows[-1]["ours_us"] / rows[0]["ours_us"] for name, rows in by.items()}
     return [
-        f"The seed: the time per publication grows with the limit, {theirs:.1f} times from 200 to 5,000, the last step "
-        "more than in proportion, which it puts down to publications that queue. Here the scan in pages grows "
+        f"The thesis: the time per publication grows with the limit, {theirs:.1f} times from 200 to 5,000, the last "
+        "step more than in proportion, which it puts down to publications that queue. Here the scan in pages grows "
         + _listed(grown)
         + f" times; nothing queues here. {_verdict(min(grown.values()) > 2)}",
         f"Ours at the widest limit takes {_listed(ours, 2)} times as long as at the narrowest.",
@@ -105,18 +105,18 @@ def on_operators(by: dict[str, list[Row]], ours: list[Row]) -> list[str]:
         straight[name] = straightness(there)
         if of[-1]["matching"] and of[-1]["non-matching"]:
             apart[name] = of[-1]["non-matching"]["mean"] / of[-1]["matching"]["mean"]
-    share = SEED_64[200][3] / SEED_63[200][2]
-    theirs = SEED_64[5000][1] / SEED_64[5000][0]
+    share = THESIS_64[200][3] / THESIS_63[200][2]
+    theirs = THESIS_64[5000][1] / THESIS_64[5000][0]
     lines = [
-        "The seed: the time of one operator grows linearly with the limit, R = 0.999. Here the scan in pages has R = "
+        "The thesis: the time of one operator grows linearly with the limit, R = 0.999. Here the scan in pages has R = "
         + _listed(straight, 3)
         + f". {_verdict(min(straight.values()) >= 0.98)}",
-        f"The seed: at a limit of 5,000 an operator that does not match takes {theirs:.1f} times as long as one that "
+        f"The thesis: at a limit of 5,000 an operator that does not match takes {theirs:.1f} times as long as one that "
         f"does, since the scan ends at the first match. Here {_listed(apart)} times. "
         f"{_verdict(min(apart.values(), default=0) > 2)}",
-        f"In the seed's Table 6.4, {100 * share:.0f}\u00a0% of the publications have an operator that matches and all "
-        "have one that does not. That is what comes out if the second target of Table 6.2, which is printed as F_X, is "
-        "F_Y: A < 10 has a red wine with a larger A somewhere, and no event has a C. So it is F_Y here.",
+        f"In the thesis's Table 6.4, {100 * share:.0f}\u00a0% of the publications have an operator that matches and "
+        "all have one that does not. That is what comes out if the second target of Table 6.2, which is printed as "
+        "F_X, is F_Y: A < 10 has a red wine with a larger A somewhere, and no event has a C. So it is F_Y here.",
     ]
     if ours:
         few = [row for row in ours if row["stored"] == min(each["stored"] for each in ours)]

@@ -5,27 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from bench.harness import RESULTS
+from bench.papers.measuring import stored
 from bench.papers.temporal_kbn import findings
 from bench.papers.temporal_kbn.figures import draw
-from bench.papers.temporal_kbn.sections import asked, batches, figure, opening, overlapping, table_63, table_64
+from bench.papers.temporal_kbn.goals import goals
+from bench.papers.temporal_kbn.opening import opening
+from bench.papers.temporal_kbn.sections import batches, figure, overlapping, table_63, table_64
 
-__all__ = ["PAGE", "load", "page", "write"]
+__all__ = ["PAGE", "page", "write"]
 
 PAGE = Path(__file__).parent / "README.md"
 
 
-def load() -> dict[str, Any]:
-    """The raw results of the last full run."""
-    facts: dict[str, Any] = orjson.loads((RESULTS / "temporal-kbn.json").read_bytes())
-    return facts
-
-
 def write(facts: dict[str, Any] | None = None, path: Path = PAGE) -> None:
     """The page, and its figures beside it."""
-    facts = load() if facts is None else facts
+    facts = stored("temporal-kbn") if facts is None else facts
     draw(facts["rows"], path.parent)
     path.write_text(page(facts), "utf-8")
 
@@ -42,7 +36,7 @@ def page(facts: dict[str, Any]) -> str:
     narrow = [of[0] for of in small.values()]
     parts = [
         *opening(facts),
-        *asked(rows),
+        *goals(rows),
         *figure("figure61", "Test 1, Figures 6.1 and 6.2: time against stored events", findings.on_filling(first)),
         *overlapping(dense),
         *figure(

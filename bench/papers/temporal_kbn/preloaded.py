@@ -55,6 +55,28 @@ class _Times:
     paged: list[list[float]] = field(default_factory=list)
     rows: list[list[float]] = field(default_factory=list)
 
+    def summary(self) -> dict[str, Any]:
+        """Microseconds per publication, how often as long as ours the scans took, spreads, and the raw seconds."""
+        by_name = {"ours": self.ours, "writing": self.writing, "paged": self.paged, "rows": self.rows}
+        flat = {name: [s for each in stretches for s in each] for name, stretches in by_name.items()}
+        whole, paged, rows = typical(self.ours), typical(self.paged), typical(self.rows)
+        stretches = zip(self.ours, self.writing, strict=True)
+        matching = typical([[a - b for a, b in zip(*each, strict=True)] for each in stretches])
+        without_write = [a - b for a, b in zip(flat["ours"], flat["writing"], strict=True)]
+        return {
+            "ours_us": whole,
+            "matching_us": matching,
+            "write_us": typical(self.writing),
+            "paged_us": paged,
+            "rows_us": rows,
+            "paged_ratio": paged / whole,
+            "rows_ratio": rows / whole,
+            "paged_matching_ratio": paged / matching,
+            "rows_matching_ratio": rows / matching,
+            "spread": {**{name: spread(each) for name, each in flat.items()}, "matching": spread(without_write)},
+            "seconds": {name: [statistics.fmean(s) for s in each if s] for name, each in by_name.items()},
+        }
+
 
 def preloaded(plan: Plan, seed: int, database: str, new: New) -> Iterator[dict[str, Any]]:
     """A row for each number of stored events and each limit, and one for batches."""
@@ -92,13 +114,12 @@ def last(events: Events, count: int) -> Events:
 
 def _at(world: _World, limit: int, subscribers: dict[str, Wanted], ours: Ours) -> dict[str, Any]:
     """One limit: rivals take turns by stretches of publications."""
-    plan, scanning, table = world.plan, world.scanning, table_62(limit)
+    plan, table = world.plan, table_62(limit)
     say(f"  limit {limit:,}")
-    stored = world.stored
+    stored, ours_stored = world.stored, len(ours)
     parts = world.more(plan.events).parts()
     publications = [part.publication() for part in parts]
-    ours_stored = len(ours)
-    scanning.wanted = {each.name: each for each in table}
+    world.scanning.wanted = {each.name: each for each in table}
     times, exact, told = _Times(), True, 0
     for loop in (world.by_rows, world.by_passed):
         loop.ask(table)
@@ -113,13 +134,6 @@ def _at(world: _World, limit: int, subscribers: dict[str, Wanted], ours: Ours) -
         times.rows.append(scanned[True])
         exact &= _agree(world, stretch, subscribers, taken, found)
         told += sum(len(each.told) for each in taken)
-    exact &= ours.is_sound
-    whole, writing = typical(times.ours), typical(times.writing)
-    matching = typical(
-        [[a - b for a, b in zip(*each, strict=True)] for each in zip(times.ours, times.writing, strict=True)]
-    )
-    paged, rows = typical(times.paged), typical(times.rows)
-    flat = {name: [s for each in getattr(times, name) for s in each] for name in ("ours", "writing", "paged", "rows")}
     return {
         "what": f"test 2, {world.database}, limit {limit:,}",
         "test": "test 2",
@@ -131,19 +145,7 @@ def _at(world: _World, limit: int, subscribers: dict[str, Wanted], ours: Ours) -
         "publications": len(parts),
         "notifications": told / len(parts),
         "opening_s": ours.opening,
-        "ours_us": whole,
-        "matching_us": matching,
-        "write_us": writing,
-        "paged_us": paged,
-        "rows_us": rows,
-        "paged_ratio": paged / whole,
-        "rows_ratio": rows / whole,
-        "paged_matching_ratio": paged / matching,
-        "rows_matching_ratio": rows / matching,
-        "spread": {
-            **{name: spread(each) for name, each in flat.items()},
-            "matching": spread([a - b for a, b in zip(flat["ours"], flat["writing"], strict=True)]),
-        },
+        **times.summary(),
         "operators": {
             "rows" if by_row else "paged": {
                 "matching": spread([took for _, took, matched in each if matched]),
@@ -152,8 +154,7 @@ def _at(world: _World, limit: int, subscribers: dict[str, Wanted], ours: Ours) -
             }
             for by_row, each in applied.items()
         },
-        "exact": exact,
-        "seconds": {name: [statistics.fmean(s) for s in getattr(times, name) if s] for name in flat},
+        "exact": exact & ours.is_sound,
     }
 
 

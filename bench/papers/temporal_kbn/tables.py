@@ -1,20 +1,15 @@
-"""Tables of the page, in Markdown, and the figures that the seed's own tables have."""
+"""What the page calls things, and the numbers of the thesis's own tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
-from bench.harness import shown
-
-__all__ = ["DATABASES", "NAMED", "SEED_63", "SEED_64", "ms", "table"]
+__all__ = ["DATABASES", "NAMED", "THESIS_63", "THESIS_64", "ms"]
 
 #: What the page calls the databases and the rivals.
 DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
 NAMED = {"ours": "ours", "paged": "scan in pages", "rows": "scan row by row"}
 
 #: Table 6.3: limit to mean, standard deviation, count, standard error, in milliseconds, on Oracle.
-SEED_63 = {
+THESIS_63 = {
     200: (193.20, 153.62, 4949, 2.18),
     500: (284.72, 371.35, 4954, 5.28),
     1000: (444.55, 759.29, 4949, 10.79),
@@ -22,7 +17,7 @@ SEED_63 = {
     5000: (2957.66, 5060.09, 4947, 71.94),
 }
 #: Table 6.4: limit to the means of matching, non-matching and all operators, and how many publications had the first.
-SEED_64 = {
+THESIS_64 = {
     200: (31.05, 35.45, 40.68, 4492),
     500: (37.39, 67.79, 73.67, 4506),
     1000: (37.55, 116.82, 118.80, 4447),
@@ -34,10 +29,3 @@ SEED_64 = {
 def ms(microseconds: float | None) -> float | None:
     """Milliseconds."""
     return None if microseconds is None else microseconds / 1e3
-
-
-def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Right-aligned; the first column is what the row is about."""
-    headings = list(headings)
-    lines = ["| " + " | ".join(headings) + " |", "|---|" + "---:|" * (len(headings) - 1)]
-    return "\n".join([*lines, *("| " + " | ".join(shown(cell) for cell in row) + " |" for row in rows)])

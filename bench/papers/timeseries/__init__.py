@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bench.harness import Report, say
+from bench.papers.measuring import keep
 from bench.papers.timeseries.plan import FULL, QUICK, Plan
 
 __all__ = ["COLUMNS", "SEED", "experiments", "main"]
@@ -38,7 +39,7 @@ COLUMNS = {
 
 def experiments(plan: Plan, seed: int) -> Iterator[dict[str, Any]]:
     """All rows. Those of a figure have ``points``."""
-    # Here, so that `tidegate bench` can list this bench without loading what it needs.
+    # Here, so that writing the page loads no rival and no database.
     from bench.papers.timeseries import engine, feature_space, race, real, subscribing, walks
 
     most = plan.counts[-1]
@@ -81,13 +82,5 @@ def experiments(plan: Plan, seed: int) -> Iterator[dict[str, Any]]:
 
 def main(quick: bool = False) -> None:
     """Measure; after a full run, keep the raw results and write the page and the figures from them."""
-    report = Report("timeseries", SEED, COLUMNS)
-    for row in experiments(QUICK if quick else FULL, SEED):
-        report.add(**row)
-    if quick:
-        say(f"{len(report.rows)} rows, all exact; a quick run keeps no results")
-        return
-    report.finish()
-    from bench.papers.timeseries.page import write
-
-    write()
+    rows = experiments(QUICK if quick else FULL, SEED)
+    keep(Report("timeseries", SEED, COLUMNS), rows, "bench.papers.timeseries.page", quick)

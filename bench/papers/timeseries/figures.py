@@ -1,4 +1,4 @@
-"""Draws the figures of the page from the raw results, each as PNG and as SVG. Knows nothing of how they were got."""
+"""Draws the figures of the page from the raw results, each as PNG. Knows nothing of how they were got."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tidegate.overlay.report.looks import STYLE
+from bench.papers.figure_style import STYLE, save
 
 __all__ = ["draw"]
 
@@ -41,10 +41,7 @@ def draw(rows: dict[str, Row], folder: Path) -> list[str]:
     for name, (needed, make) in figures.items():
         if all(what in rows for what in needed):
             with mpl.rc_context(STYLE):
-                figure = make(rows)
-                figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
-                figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
-            drawn.append(name)
+                drawn.append(save(make(rows), folder, name))
     return drawn
 
 

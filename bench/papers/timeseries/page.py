@@ -5,29 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from bench.harness import RESULTS
+from bench.papers.markdown import paragraph
+from bench.papers.measuring import stored
 from bench.papers.timeseries import findings
 from bench.papers.timeseries.figures import draw
-from bench.papers.timeseries.sections import asked, figure, opening, race, text
+from bench.papers.timeseries.sections import figure, goals, opening, race
 from bench.papers.timeseries.sections_real import real
 from bench.papers.timeseries.tables import by_structure
 
-__all__ = ["PAGE", "load", "page", "write"]
+__all__ = ["PAGE", "page", "write"]
 
 PAGE = Path(__file__).parent / "README.md"
 
 
-def load() -> dict[str, Any]:
-    """The raw results of the last full run."""
-    facts: dict[str, Any] = orjson.loads((RESULTS / "timeseries.json").read_bytes())
-    return facts
-
-
 def write(facts: dict[str, Any] | None = None, path: Path = PAGE) -> None:
     """The page, and its figures beside it."""
-    facts = load() if facts is None else facts
+    facts = stored("timeseries") if facts is None else facts
     draw({row["what"]: row for row in facts["rows"]}, path.parent)
     path.write_text(page(facts), "utf-8")
 
@@ -41,7 +34,7 @@ def page(facts: dict[str, Any]) -> str:
     percent, count = ("candidates %", lambda p: 100 * p["share"]), ("subscriptions", lambda p: p["subscriptions"])
     parts = [
         *opening(facts, rows),
-        *asked(rows),
+        *goals(rows),
         *(part for what, row in rows.items() if what.startswith("walks") for part in race(row)),
         *figure("figure5", "Entries tested against the size of the candidate list", findings.on_pruning(sizes)),
         by_structure(sizes, "tested", *percent),
@@ -57,7 +50,7 @@ def page(facts: dict[str, Any]) -> str:
         "Microseconds per subscription:",
         by_structure(subscribing, "microseconds", *count),
         "## Figures that the paper has not: the number of coefficients",
-        *map(text, findings.on_coefficients(ks)),
+        *map(paragraph, findings.on_coefficients(ks)),
         "Microseconds per publication, from its normal form to the candidate list (*features*: to its features):",
         by_structure(ks, "microseconds", "k", lambda p: p["k"]),
         *real(rows),

@@ -1,26 +1,16 @@
-"""Sections of the page on random walks: what was run, what was asked for, whole matches, and the paper's figures."""
+"""Sections of the page on random walks: what was run, the goals, whole matches, and the paper's figures."""
 
 from __future__ import annotations
 
-from textwrap import fill
 from typing import Any
 
+from bench.papers.markdown import bullets, paragraph, picture, table
 from bench.papers.timeseries.feature_space import NAMES
-from bench.papers.timeseries.tables import NAMED, percent, table
+from bench.papers.timeseries.tables import NAMED, percent
 
-__all__ = ["asked", "figure", "opening", "race", "text"]
+__all__ = ["figure", "goals", "opening", "race"]
 
 Row = dict[str, Any]
-
-
-def text(paragraph: str) -> str:
-    """A paragraph, as long lines as the rest of the project has."""
-    return fill(paragraph, 120, break_long_words=False, break_on_hyphens=False)
-
-
-def bullet(paragraph: str) -> str:
-    """An item of a list."""
-    return fill(paragraph, 120, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def opening(facts: Row, rows: dict[str, Row]) -> list[str]:
@@ -35,20 +25,20 @@ def opening(facts: Row, rows: dict[str, Row]) -> list[str]:
     shorter = [point["listed"]["cascade"] / point["share"] for point in sizes]
     return [
         "# Publish/subscribe for time series, repeated",
-        text(
+        paragraph(
             "K. Manassiev and H.-A. Jacobsen, *Publish/Subscribe Paradigm for Time Series Data: Evaluation of Two "
             "Spatial Search Algorithms* (2004), §5: Table 1 and Figures 5 to 8, with our own structure and FAISS "
             "beside the paper's three, and then the same on real data, which the paper leaves to future work. "
             "Written by `python -m bench.papers.timeseries.page` from `bench/results/timeseries.json`, which "
-            "`tidegate bench timeseries` makes; every number on this page is computed from it."
+            "`python -m bench timeseries` makes; every number on this page is computed from it."
         ),
-        text(
+        paragraph(
             f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}, {used}. "
             f"Seed {facts['seed']}, {machine['time'][:10]}, load average at the end {machine['load_average']:.1f}. "
             "Times are medians of rounds in which the rivals take turns. All of them use two cores, but for the "
             "R*-tree's own library, which works on one; the machine is shared and noisy, so trust ratios."
         ),
-        text(
+        paragraph(
             f"**Workload** (Table 1): random walks of L = {rows['figures 5 and 6']['length']:,} samples with steps "
             "uniform in (−500, 500), tolerances uniform in (0, c · √(1000 · L)). c is calibrated: it is the quantile "
             "at which the wanted share of pairs are candidates, and the sizes below are what came out. They take c "
@@ -57,7 +47,7 @@ def opening(facts: Row, rows: dict[str, Row]) -> list[str]:
             f"{sizes[0]['publications']} for the figures and up to {max(row['publications'] for row in races)} for "
             "whole matches, so that a run ends."
         ),
-        text(
+        paragraph(
             f"**Exact**: all rivals gave the same matches for all {compared:,} publications of the whole matches, and "
             f"{checked} of these were also compared with every subscription by brute force in doubles. In feature "
             "space none of the paper's structures dismissed anything that brute force finds there, and none listed "
@@ -68,8 +58,8 @@ def opening(facts: Row, rows: dict[str, Row]) -> list[str]:
     ]
 
 
-def asked(rows: dict[str, Row]) -> list[str]:
-    """The aims that were set, and what came out."""
+def goals(rows: dict[str, Row]) -> list[str]:
+    """The goals, and what came out."""
     one, eight = (rows[f"walks, about {share} candidates"] for share in ("1 %", "8 %"))
     most = max(rows["figure 8"]["points"], key=lambda point: point["subscriptions"])
     pairs = rows["doubling"]["points"]
@@ -89,35 +79,35 @@ def asked(rows: dict[str, Row]) -> list[str]:
         (f"match time at 2N ÷ at N, worst at N = {worst['subscriptions']:,}", "≤ 2", -worst["ratio"], -2),
     ]
     return [
-        "## What was asked for",
-        text(
+        "## The goals",
+        paragraph(
             f"The cascade with N = {one['subscriptions']:,}, L = {one['length']:,}, k = {one['k']}, "
             f"{one['candidates']:.2f} % candidates, {one['matches']:,.1f} matches per publication. Times are those of "
             "whole, exact matches; what its library takes to search the R*-tree is made whole by the time that our "
             "walk of the same tree takes to verify its candidates."
         ),
         table(
-            ["the cascade", "wanted", "measured", "held"],
+            ["the cascade", "goal", "measured", "held"],
             ((what, wanted, abs(value), "yes" if value >= least else "no") for what, wanted, value, least in found),
         ),
-        text(
+        paragraph(
             "Doubling the subscriptions multiplies the time of a whole match by: "
             + ", ".join(f"{pair['ratio']:.2f} (from {pair['subscriptions']:,})" for pair in pairs)
             + "."
         ),
-        text(
+        paragraph(
             f"The engine holds {engine['own_memory_ratio']:.2f} times the float32 series in memory of its own, all "
             "included (the exact series and the expressions lie in files), and needs "
             f"{engine['engine_us']:,.0f} µs per publication from Arrow table to grouped notifications."
         ),
-        text(
+        paragraph(
             "Candidates alone, which are not yet an answer, the scan lists in "
             f"{one['scan_candidates_ratio']:.2f} times the cascade's whole match at {one['candidates']:.1f} % and in "
             f"{eight['scan_candidates_ratio']:.2f} times at {eight['candidates']:.1f} %, our walk of the R*-tree in "
             f"{one['rstar_candidates_ratio']:.2f} and {eight['rstar_candidates_ratio']:.2f} times: what the cascade "
             "saves is above all the reading of whole series, since it also knows what is surely near."
         ),
-        text(
+        paragraph(
             "Below, *candidates* is the time from a publication's normal form to the candidate list and *whole "
             "match* that to the exact list. FAISS's IndexFlatIP has the tolerance as one dimension more; IndexFlatL2 "
             "is searched with the widest tolerance of all and then sifted, after the others rather than in turns "
@@ -143,14 +133,14 @@ def race(row: Row) -> list[str]:
     lines.append((NAMED["rstar_library"], row["rstar_library_us"], None, None))
     return [
         f"## {row['what'].capitalize()}",
-        text(
+        paragraph(
             f"{row['subscriptions']:,} subscriptions of {row['length']:,} samples, k = {row['k']}, c = {row['c']:.4f} "
             f"(a mean tolerance of {mean:.2f}, a correlation of {1 - mean**2 / (2 * row['length']):.3f}), "
             f"{row['publications']} publications: {row['candidates']:.2f} % candidates, {row['matches']:,.1f} matches "
             f"per publication, so {percent(right)} of the candidates match. Microseconds per publication:"
         ),
         table(["", "candidates", "whole match", "whole match ÷ cascade"], lines),
-        text(
+        paragraph(
             f"FAISS was asked in batches of at most {row['faiss_setting']['batch']}, "
             f"{'with' if row['faiss_setting']['products_from'] < 1000 else 'without'} matrix products, the fastest of "
             f"the settings tried. One publication at a time the cascade needs {row['cascade_alone_us']:,.0f} µs. It "
@@ -162,9 +152,5 @@ def race(row: Row) -> list[str]:
 def figure(name: str, title: str, sentences: list[str]) -> list[str]:
     """A drawn figure and what it says."""
     number = f"Figure {name.removeprefix('figure')}: " if name.startswith("figure") else ""
-    picture = f"![{number}{title}]({name}.png)\n\n([SVG]({name}.svg))"
-    return [
-        f"## {number}{title[0].lower() + title[1:] if number else title}",
-        picture,
-        "\n".join(map(bullet, sentences)),
-    ]
+    heading = f"{number}{title[0].lower() + title[1:]}" if number else title
+    return [f"## {heading}", picture(name, f"{number}{title}"), bullets(sentences)]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.papers.markdown import paragraph, table
 from bench.papers.timeseries.real import DAYS, SPLIT
-from bench.papers.timeseries.sections import figure, race, text
-from bench.papers.timeseries.tables import percent, table
+from bench.papers.timeseries.sections import figure, race
+from bench.papers.timeseries.tables import percent
 
 __all__ = ["real"]
 
@@ -27,7 +28,7 @@ def real(rows: dict[str, Row]) -> list[str]:
 
 
 def _on_stocks() -> str:
-    return text(
+    return paragraph(
         f"31 US stocks, daily closes. A subscription is a stock's closes on {DAYS} days in a row, all of them before "
         f"{SPLIT}; a publication is {DAYS} days after it, drawn at random. A match says that what a stock did lately "
         "looks, scaled and shifted, like what some stock did then; it says nothing about what comes next. Windows that "
@@ -48,7 +49,7 @@ def _classified(rows: list[Row]) -> list[str]:
         ],
     )
     found.append(
-        text(
+        paragraph(
             "The training series of the UCR archive are the subscriptions, its test series the publications, and a "
             "match is right if both are of one class. *Precision*: right matches of all matches. *Recall*: right "
             "matches of all pairs of one class. *Reached*: publications with a right match. Tolerances are given by "
@@ -72,7 +73,7 @@ def _beats(abnormal: Row, places: Row) -> list[str]:
     first, told = reaches[0], sum(each["marked"] > each["others"] for each in reaches)
     return [
         "## Beats of an electrocardiogram",
-        text(
+        paragraph(
             f"An excerpt of MIT-BIH. The first {abnormal['subscriptions']} beats are the subscriptions "
             f"({abnormal['marked_before']} of them marked abnormal); of the {abnormal['publications']} beats after "
             f"them {abnormal['marked']} is marked. A beat's window reaches from {first['before']:g} median beats "
@@ -102,7 +103,7 @@ def _beats(abnormal: Row, places: Row) -> list[str]:
                 for p in abnormal["points"]
             ),
         ),
-        text(
+        paragraph(
             f"The same subscriptions against all {places['publications']:,} windows of the second half, one per "
             f"sample: a match within 5 samples of one of its {places['beats']} beats is right. *Recall*: beats that "
             "were found."

@@ -1,13 +1,13 @@
-"""Tables of the page, in Markdown."""
+"""What the page calls things, and tables with a column for each structure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from bench.harness import shown
+from bench.papers.markdown import table
 
-__all__ = ["NAMED", "by_structure", "percent", "table"]
+__all__ = ["NAMED", "by_structure", "percent"]
 
 #: What the page calls each measured thing.
 NAMED = {
@@ -31,13 +31,6 @@ NAMED = {
 def percent(share: float, digits: int = 0) -> str:
     """A share as a percentage, which no line is broken in."""
     return f"{100 * share:.{digits}f}\u00a0%"
-
-
-def table(headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Right-aligned; the first column is what the row is about."""
-    headings = list(headings)
-    lines = ["| " + " | ".join(headings) + " |", "|---|" + "---:|" * (len(headings) - 1)]
-    return "\n".join([*lines, *("| " + " | ".join(shown(cell) for cell in row) + " |" for row in rows)])
 
 
 def by_structure(points: list[dict[str, Any]], key: str, heading: str, value: Callable[[dict[str, Any]], Any]) -> str:
