@@ -26,6 +26,7 @@ from tidegate.cli.progress import progress
 from tidegate.cli.sought_shape import meant
 from tidegate.cli.spark_command import interruptible, spark_session
 from tidegate.errors import SettingError, shown
+from tidegate.extras import require
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,6 +108,7 @@ def run(
     folder, about = Folder(out, SCHEMA), {"rounds": cells[0].rounds, **_about(found)}
     rows = folder.whole(cells, about)
     if rows is None:
+        require("spark", "tidegate overlay run")
         folder.make()  # what cannot be written is told before Spark is started
         from tidegate.pipeline.session import session
 
@@ -176,6 +178,7 @@ def figures(
     from tidegate.overlay.simulate import SCHEMA
     from tidegate.pipeline.cells import Folder
 
+    require("plots", "tidegate overlay figures")
     place = to or out / "figures"
     if place.exists() and not place.is_dir():
         raise SettingError("a folder for the figures", "a file", str(place))
