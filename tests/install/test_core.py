@@ -8,7 +8,7 @@ import tomllib
 import pytest
 
 import tidegate as tg
-from tests.cli.commands import CONFIG, PUBLICATIONS, SUBSCRIPTIONS, config, lines
+from tests.cli.commands import CONFIG, PUBLICATIONS, SUBSCRIPTIONS, config, lines, refused
 from tests.install.core import OPTIONAL, ROOT, commands, script
 from tests.strategies import NAMESPACE, ONTOLOGY
 from tidegate.extras import PACKAGES, missing, require
@@ -101,6 +101,12 @@ def test_commands_that_need_an_extra_say_which_in_one_line(tmp_path):
         )
         assert "Traceback" not in told
     assert not (tmp_path / "registry.db").exists()  # nothing was done before
+
+
+def test_metrics_are_of_an_extra_of_their_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("tidegate.extras.find_spec", lambda name: None if name == "prometheus_client" else name)
+    told = refused("run", config(tmp_path), "--metrics", "9000")
+    assert "pip install 'tidegate[service]' brings, for metrics; got no package prometheus_client" in told
 
 
 @pytest.mark.parametrize(
