@@ -6,17 +6,18 @@ READY := $(VENV)/ready
 PYTHON ?= python3 python3.13 python3.12 python3.11
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test fast bench jar lock clean
+.PHONY: help demo test fast thorough bench jar lock clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    an alpine sensor network, a hundred subscriptions, notifications as they happen"
-	@echo "make test    every check and every test, with coverage"
-	@echo "make fast    the tests that take seconds"
-	@echo "make bench   all benches, or one: make bench NAME=boolean-intervals"
-	@echo "make jar     compile the one Java file that we have"
-	@echo "make lock    choose the newest versions of all dependencies and pin them in requirements.lock"
-	@echo "make clean   remove the virtual environment and everything else that was made here"
+	@echo "make demo      an alpine sensor network, a hundred subscriptions, notifications as they happen"
+	@echo "make test      every check and every test, with coverage"
+	@echo "make fast      the tests that take seconds"
+	@echo "make thorough  what takes too long for every change, such as installing the package anew"
+	@echo "make bench     all benches, or one: make bench NAME=boolean-intervals"
+	@echo "make jar       compile the one Java file that we have"
+	@echo "make lock      choose the newest versions of all dependencies and pin them in requirements.lock"
+	@echo "make clean     remove the virtual environment and everything else that was made here"
 
 demo: $(READY)
 	@$(BIN)/tidegate demo $(ARGS)
@@ -29,12 +30,15 @@ test: $(READY)
 	@echo "== import-linter: imports point one way"
 	@$(BIN)/lint-imports
 	@echo "== pytest: the tests that take seconds, with branch coverage"
-	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow" --cov --cov-report=term-missing:skip-covered --cov-fail-under=90 --durations=12
+	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not thorough" --cov --cov-report=term-missing:skip-covered --cov-fail-under=90 --durations=12
 	@echo "== pytest: the tests that take minutes"
 	@$(BIN)/pytest -n 2 --dist worksteal -m slow --durations=8
 
 fast: $(READY)
-	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
+	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not thorough"
+
+thorough: $(READY)
+	@$(BIN)/pytest -m thorough --durations=8
 
 bench: $(READY)
 	@for name in $${NAME:-$$($(BIN)/python -m bench | cut -d ' ' -f 1)}; do $(BIN)/python -m bench $$name || exit 1; done
@@ -67,7 +71,7 @@ jar: $(READY)
 lock: | $(BIN)/python
 	@$(PIP) install uv
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --no-header --no-annotate --generate-hashes \
-	  --group dev --group build --output-file requirements.lock pyproject.toml
+	  --all-extras --group dev --group build --output-file requirements.lock pyproject.toml
 	@echo "requirements.lock pins $$(grep -c '==' requirements.lock) packages"
 
 clean:

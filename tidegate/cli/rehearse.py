@@ -26,6 +26,7 @@ from tidegate.cli.spark_command import interruptible, spark_session
 from tidegate.cli.subscription_files import read
 from tidegate.engine import Engine
 from tidegate.errors import ParseError, SettingError, shown
+from tidegate.extras import require
 from tidegate.language import instant
 from tidegate.model import Subscription, moment
 
@@ -92,6 +93,7 @@ def rehearse(
     if out is not None and out.exists():
         raise SettingError("an output that does not exist yet", shown(str(out)), "--out")
     files = gathered(events)
+    require("spark", "tidegate rehearse")
     # the options are checked before Spark starts, the history when it is read
     from tidegate.pipeline.session import session
 

@@ -17,6 +17,7 @@ from tidegate.cli.signals import asked_to_stop
 from tidegate.cli.spark_command import spark_session
 from tidegate.cli.subscription_files import read
 from tidegate.errors import SettingError
+from tidegate.extras import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +62,9 @@ def run(
         settings = replace(settings, run=replace(settings.run, metrics=address))
     if available_now and not settings.source.ends:
         raise SettingError("a source that has an end, for --available-now", "a generator", f"source of {config}")
+    require("spark", "tidegate run")
+    if settings.run.metrics is not None:
+        require("service", "metrics")
     settings.find_functions()
     with settings.shapes.used(), settings.ontology.used(), settings.subscriptions.open() as registry:
         _renewed(settings, registry)
@@ -104,13 +108,14 @@ def _subscribed(settings: Config, registry: Registry) -> None:
 
 def _run(settings: Config, spark: SparkSession, source: Source, registry: Registry, available_now: bool) -> None:
     from tidegate.pipeline.from_config import flow_of
-    from tidegate.runs.metrics import served
     from tidegate.runs.status_file import StatusWriter
 
     flow = flow_of(settings, spark, source, registry)
     status = flow.status
     with ExitStack() as stack:
         if settings.run.metrics is not None:
+            from tidegate.runs.metrics import served
+
             host, _ = settings.run.metrics
             number = stack.enter_context(served(settings.run.metrics, status.snapshot))
             typer.echo(f"metrics at http://{host}:{number}/metrics", err=True)

@@ -20,6 +20,7 @@ from tidegate.cli.history_files import ReadHistory
 from tidegate.cli.series_pictures import picture
 from tidegate.cli.sought_shape import SoughtShape
 from tidegate.errors import SettingError, shown
+from tidegate.extras import require
 from tidegate.shapes.normal_form import normal
 from tidegate.shapes.tolerance import ToleranceOutcome, ToleranceOutcomes
 
@@ -171,6 +172,7 @@ def plottable(path: Path) -> None:
         raise SettingError(f"a plot that ends in {', '.join(PLOTS)}", shown(path.name))
     if not path.absolute().parent.is_dir():
         raise SettingError("a plot in a directory that exists", shown(str(path)))
+    require("plots", "a plot")
 
 
 def draw(told: ToleranceReport, path: Path) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tidegate.kernels.compiled import njit
 from tidegate.kernels.hash_table import spot_of
 
 __all__ = ["advance_absent", "step_absent"]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from math import inf, isnan, nan
 from typing import Any
 
-from numba import njit
+from tidegate.kernels.compiled import njit
 
 __all__ = [
     "BOX", "COUNT", "FIRST", "LEVELS", "LIST", "LOW", "NUMBER", "POINT", "REF", "ROOM", "erase", "found", "give_room",

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tidegate.kernels.bits import trailing_zeros
+from tidegate.kernels.compiled import njit
 from tidegate.kernels.shape import distance_of
 from tidegate.kernels.simd import prefetch, rows_within
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from tidegate.kernels.compiled import njit
 from tidegate.kernels.score import metres
 
 __all__ = ["ask", "expire", "take"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tidegate.kernels.bits import LINE
+from tidegate.kernels.compiled import njit
 
 __all__ = ["canonical", "code_ranges", "code_signatures", "encode", "encode_lists", "identity", "mixed", "text_ranks"]
 

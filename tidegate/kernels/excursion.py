@@ -15,9 +15,9 @@ from math import inf, isfinite, sqrt
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tidegate.kernels.compiled import njit
 from tidegate.kernels.hash_table import spot_of
 from tidegate.kernels.shape import normal_form
 

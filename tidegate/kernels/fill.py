@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tidegate.kernels.bits import LINE, LINE_BITS
+from tidegate.kernels.compiled import njit
 
 __all__ = ["block_entries", "fill"]
 

@@ -7,8 +7,9 @@ row is done on its own, so that its bits depend on nothing else.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from tidegate.kernels.compiled import njit
 
 __all__ = ["differences"]
 

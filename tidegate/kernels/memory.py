@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tidegate.kernels.compiled import njit
 from tidegate.kernels.encode import mixed
 
 __all__ = ["chain", "compact_pairs", "digests", "order_ties", "own_numbers", "rows_of", "texts_of", "transpose"]

@@ -7,8 +7,9 @@ that do not ask about it go last, the others are cut at the middle of their rang
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from tidegate.kernels.compiled import njit
 
 __all__ = ["order"]
 

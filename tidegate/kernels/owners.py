@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tidegate.kernels.compiled import njit
 from tidegate.kernels.encode import mixed
 
 __all__ = ["join_rows", "notification_ids", "open_hits", "owners_of_hits", "ranges_hold", "rows_of_runs", "text_hashes"]

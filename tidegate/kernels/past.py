@@ -15,9 +15,9 @@ from math import inf, isnan, nan
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from tidegate.kernels.boxes import COUNT, FIRST, LIST, LOW, erase, found, last, put, unhide
+from tidegate.kernels.compiled import njit
 from tidegate.kernels.hash_table import spot_of
 
 __all__ = [

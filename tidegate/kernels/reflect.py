@@ -7,8 +7,9 @@ bits depend on nothing else; a matrix product of BLAS would not promise that.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from tidegate.kernels.compiled import njit
 
 __all__ = ["reflected"]
 

@@ -15,8 +15,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from tidegate.kernels.compiled import njit
 
 __all__ = [
     "ADD",

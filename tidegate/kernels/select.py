@@ -9,10 +9,10 @@ second-level cache while the whole batch passes.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from tidegate.kernels.bits import LINE, LINE_BITS, and_lines, copy_line, count_ones, trailing_zeros
+from tidegate.kernels.compiled import njit
 
 __all__ = ["admit_blocks", "select"]
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from math import frexp, isfinite, ldexp, sqrt
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from tidegate.kernels.compiled import njit
 
 __all__ = ["distance_of", "distances", "normal_form", "normal_forms", "pair_distances", "shaped"]
 

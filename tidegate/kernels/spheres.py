@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tidegate.kernels.bits import count_ones, trailing_zeros
+from tidegate.kernels.compiled import njit
 from tidegate.kernels.simd import LONG, Simd
 
 __all__ = ["BOXES", "SPHERES", "centred", "in_boxes", "in_intervals", "in_spheres"]

@@ -11,7 +11,8 @@ from math import ceil, exp, inf, log, log1p
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from tidegate.kernels.compiled import njit
 
 __all__ = ["NO", "UNDECIDED", "WRONG", "YES", "in_one", "in_union", "seems_in_union"]
 

@@ -10,9 +10,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tidegate.kernels.compiled import njit
 from tidegate.kernels.score import metres
 
 __all__ = ["step_together"]

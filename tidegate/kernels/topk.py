@@ -20,9 +20,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from tidegate.kernels.compiled import njit
 from tidegate.kernels.score import DEPTH, LANES, bounds, scores
 
 __all__ = ["FOREVER", "step_topk"]

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from tidegate.errors import OntologyError
 from tidegate.ontologies.contradictions import contradictions
 from tidegate.ontologies.graph import Graph
 from tidegate.ontologies.prefixes import Prefixes
-from tidegate.ontologies.read import ParsedTriples
 from tidegate.ontologies.rules import extend
 from tidegate.ontologies.words import Owl, Rdf, Triple
+
+if TYPE_CHECKING:
+    from tidegate.ontologies.read import ParsedTriples
 
 __all__ = ["closed"]
 

@@ -8,9 +8,9 @@ from difflib import get_close_matches
 from functools import cached_property
 from itertools import count
 
+from tidegate.extras import require
 from tidegate.ontologies.closure import closed
 from tidegate.ontologies.prefixes import Prefixes
-from tidegate.ontologies.read import read
 from tidegate.ontologies.words import Owl, Rdf, Rdfs, is_named
 
 __all__ = ["RELATIONS", "Ontology"]
@@ -38,6 +38,9 @@ class Ontology:
         prefixes: Mapping[str, str] | None = None,
         format: str | None = None,
     ) -> None:
+        require("ontology", "an ontology")
+        from tidegate.ontologies.read import read
+
         self.prefixes = Prefixes(prefixes)
         reading = read(sources, format)
         self.sources = tuple(reading.sources)

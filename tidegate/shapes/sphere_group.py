@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import SettingError, shown
+from tidegate.extras import require
 from tidegate.kernels.cascade import verify
 from tidegate.shapes import interval_trees, rstar_tree, scan  # noqa: F401 (they register themselves)
 from tidegate.shapes.cascade import ARRAYS, Cascade, NearRows, bounds
@@ -71,6 +72,8 @@ class ShapeLookup(NamedTuple):
             raise SettingError(f"one of {', '.join(TRANSFORMS)} as transform", shown(self.transform))
         if self.structure not in structures():
             raise SettingError(f"one of {', '.join(structures())} as structure", shown(self.structure))
+        if self.structure != CASCADE and (extra := STRUCTURES[self.structure].extra) is not None:
+            require(extra, f"the structure {self.structure}")
         if isinstance(self.features, bool) or not isinstance(self.features, int) or not 2 <= self.features <= 64:
             raise SettingError("a number of features from 2 to 64", shown(self.features))
         return self

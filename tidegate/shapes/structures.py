@@ -27,6 +27,8 @@ class Structure:
     """Spheres to be searched with points. They are given once and never change."""
 
     name: ClassVar[str]
+    extra: ClassVar[str | None] = None
+    """The extra of the package that it is made with, if it takes one."""
 
     def __init__(self, features: NDArray[np.float64], radii: NDArray[np.float64]) -> None:
         raise TypeError(f"{type(self).__name__} holds nothing")

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.papers.timeseries.brute import Found
-from tidegate.shapes.rstar_tree import boxes_of, library_tree
+from tidegate.shapes.rstar_tree import boxes_of
+from tidegate.shapes.rtree_library import library_tree
 
 __all__ = ["LibraryTree"]
 
