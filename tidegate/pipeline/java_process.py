@@ -93,6 +93,11 @@ class JavaProcess:
     def alive(self) -> bool:
         return self.process.poll() is None
 
+    def own_directory(self) -> None:
+        """Have Java remove the directory as it ends, if this process is killed; its log is not needed from here on."""
+        jvm = self.connection.jvm
+        jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(str(self.directory)))
+
     def close(self) -> None:
         """End whatever talks with Java, then Java, and wait until it is gone; out of patience, kill it."""
         if SparkContext._gateway is self.connection:  # PySpark would go on using it

@@ -156,6 +156,7 @@ def _start(wanted: Mapping[str, str], record: Path | None = None) -> SparkSessio
         _let_java_hang_up(context._accumulatorServer)
         made = OwnSession(context)
         made._jsparkSession.sessionState()  # looks at the settings, which Spark would do at the first query
+        _gateway.own_directory()
         return made
     except (Py4JError, PySparkException, OSError) as error:
         time.sleep(0.5)  # a Java that hung up may take a moment to be gone
