@@ -95,8 +95,8 @@ class JavaProcess:
 
     def own_directory(self) -> None:
         """Have Java remove the directory as it ends, if this process is killed; its log is not needed from here on."""
-        jvm = self.connection.jvm
-        jvm.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(jvm.java.io.File(str(self.directory)))
+        for path in (self.directory, *self.directory.iterdir()):  # Java begins with the last; Spark removes its sockets
+            self.connection.jvm.java.io.File(str(path)).deleteOnExit()
 
     def close(self) -> None:
         """End whatever talks with Java, then Java, and wait until it is gone; out of patience, kill it."""
