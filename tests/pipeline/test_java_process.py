@@ -77,16 +77,32 @@ except Exception:
     pass
 """
 
+_CALLBACKS = """
+parameters = connection.callback_server_parameters
+parameters.daemonize = parameters.daemonize_connections = True
+connection.start_callback_server(parameters)
+callbacks = connection.get_callback_server()
+with socket.create_connection(("127.0.0.1", callbacks.get_listening_port())) as java:  # which calls nobody
+    until(lambda: len(callbacks.connections) == 1)
+    time.sleep(0.5)  # until its thread waits for a call
+    hang_up(connection)
+    assert java.recv(1) == b""
+"""
+
 
 def _run(script: str) -> None:
     command = [sys.executable, "-W", "error", "-c", _JAVA + script]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert ran.stderr == ""
     assert ran.returncode == 0
 
 
 def test_what_is_being_told_is_answered_before_java_is_told_to_hang_up():
     _run(_ORDER)
+
+
+def test_threads_that_wait_for_a_call_of_java_are_not_waited_for():
+    _run(_CALLBACKS)
 
 
 def test_a_java_that_hangs_up_amid_an_answer_is_not_told_on_the_terminal():

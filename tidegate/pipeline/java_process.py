@@ -23,6 +23,7 @@ from typing import Any
 import py4j.java_gateway
 import pyspark
 from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER, FinalizerWorker
+from py4j.java_gateway import quiet_shutdown
 from pyspark.core.context import SparkContext
 from pyspark.java_gateway import launch_gateway
 
@@ -157,6 +158,9 @@ def hang_up(connection: Any) -> None:
             thread.deque.append(SHUTDOWN_FINALIZER_WORKER)  # it takes what was appended last first
             thread.join(_ANSWER)
     with contextlib.suppress(Exception):  # a Java that died cannot be told to hang up
+        server = connection.get_callback_server()
+        for one in [] if server is None else list(server.connections):
+            quiet_shutdown(one.socket)  # or py4j would wait until Java has called once more
         connection.shutdown_callback_server()
         client.shutdown_gateway()
 
