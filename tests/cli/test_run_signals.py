@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from tests.cli.commands import CONFIG, PUBLICATIONS, SUBSCRIPTIONS, config, lines, run
+from tests.parts.tied_process import tied
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +51,7 @@ def started(*arguments: object) -> subprocess.Popen[str]:
     code = "import sys; from tidegate.cli import main; sys.argv[0] = 'tidegate'; main()"
     command = [sys.executable, "-c", code, "run", *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(tied(command), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def wait_for(process: subprocess.Popen[str], path: Path, words: str) -> None:

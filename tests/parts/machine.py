@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts.tied_process import tied
+
 _QUIET = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL, "text": True}
 
 
@@ -106,10 +108,18 @@ def server(
     is_ready: Callable[[], bool],
     stop: signal.Signals = signal.SIGTERM,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A running server that answers; stopped by its process id at the end, at once: nobody needs its data again."""
+    """A running server that answers; stopped by its process id at the end, at once: nobody needs its data again.
+
+    If this process is killed, the server is stopped all the same, and the directory that its log is in is removed.
+    """
     with log.open("wb") as out:
         process = subprocess.Popen(
-            command, cwd="/", stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, **identity
+            tied(command, stop, identity=identity, directory=log.parent),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
         )
     try:
         deadline = time.monotonic() + 120

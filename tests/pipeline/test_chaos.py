@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate as tg
+from tests.parts.tied_process import tied
 
 TIME = np.datetime64(datetime(2026, 11, 15).isoformat(), "us")
 ATTRIBUTES = ("a", "b", "c")
@@ -73,7 +74,7 @@ class Run:
     def __init__(self, config, *options):
         command = [sys.executable, "-m", "tidegate", "run", str(config), "--available-now", *options]
         with config.with_suffix(".log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            self.process = subprocess.Popen(tied(command), stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 
     @property
     def is_over(self):

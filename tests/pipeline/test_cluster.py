@@ -19,6 +19,7 @@ import pyspark
 import pytest
 
 import tidegate as tg
+from tests.parts.tied_process import tied
 from tests.pipeline.test_chaos import Run, drawn, readings
 
 pytestmark = pytest.mark.slow
@@ -37,7 +38,7 @@ class Daemon:
         self.path = directory / f"{name}.log"
         self.file = self.path.open("wb")
         self.process = subprocess.Popen(
-            command, stdout=self.file, stderr=subprocess.STDOUT, env=env, cwd=directory, start_new_session=True
+            tied(command), stdout=self.file, stderr=subprocess.STDOUT, env=env, cwd=directory, start_new_session=True
         )
 
     def said(self, pattern, seconds=60):

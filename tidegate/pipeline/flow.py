@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from time import monotonic, perf_counter, sleep
 
 import orjson
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -111,6 +112,14 @@ class Flow:
     def start(self, available_now: bool = False) -> None:
         """Begin; with ``available_now`` end by itself when what is there now has been done."""
         self._warmth.start()  # workers come up while Spark plans
+        try:
+            self._start_query(available_now)
+        except Exception:
+            self._warmth.stop()  # the session may be stopped next
+            raise
+        self._upkeep.start()
+
+    def _start_query(self, available_now: bool) -> None:
         self._registry.needs(self.query, 0)  # all that is there, until a batch has been done and says more
         version = self._registry.version
         self._registry.prepare(version, version)
@@ -135,7 +144,6 @@ class Flow:
         writer = writer.option("checkpointLocation", f"{self._checkpoint}/spark")
         with partitions(self._spark, self._begun.shards):
             self._running = writer.start()
-        self._upkeep.start()
 
     def _tidy(self) -> None:
         """Let go of subscriptions and publications that no batch can need."""
@@ -188,21 +196,31 @@ class Flow:
     def stop(self) -> None:
         """End after the batch that is running. What was not begun is for the next run."""
         self._stopping.set()
+        self._end_threads()
         running = self._running
-        while running is not None and running.isActive:
-            if not running.status["isTriggerActive"]:
-                running.stop()
-            sleep(0.01)
+        try:
+            while running is not None and running.isActive:
+                if not running.status["isTriggerActive"]:
+                    running.stop()
+                sleep(0.01)
+        except Py4JJavaError:
+            raise
+        except (Py4JError, OSError):  # Java is gone, and with it the query
+            pass
         self.close()
 
     def close(self) -> None:
         """Let go of the source and the sinks."""
-        self._warmth.stop()
-        self._upkeep.stop()
+        self._end_threads()
         self._source.close()
         forget(self.query)
         for sink in self._sinks:
             sink.close()
+
+    def _end_threads(self) -> None:
+        """End the threads of WorkerWarmup and Maintenance, which talk with Java, before the query ends."""
+        self._warmth.stop()
+        self._upkeep.stop()
 
 
 @contextmanager

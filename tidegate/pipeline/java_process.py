@@ -14,18 +14,23 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import py4j.java_gateway
 import pyspark
+from py4j.clientserver import SHUTDOWN_FINALIZER_WORKER, FinalizerWorker
+from py4j.java_gateway import quiet_shutdown
 from pyspark.core.context import SparkContext
 from pyspark.java_gateway import launch_gateway
 
 from tidegate.errors import SettingError
 from tidegate.pipeline.java_home import JavaHome
 
-__all__ = ["JARS", "JavaProcess", "class_path", "environment"]
+__all__ = ["JARS", "JavaProcess", "class_path", "connected", "environment", "hang_up"]
 
 _SPARK = Path(pyspark.__file__).parent
 JARS = _SPARK / "jars"
@@ -35,6 +40,7 @@ _NOISE = re.compile(
     r"|^Using Spark's default|default log level|log level use"
 )
 _PATIENCE = 20.0  # seconds that a stopped Java may take to clean up before it is killed
+_ANSWER = 5.0  # seconds that py4j's FinalizerWorker may wait for the answer to its last message
 
 
 class JavaProcess:
@@ -78,9 +84,7 @@ class JavaProcess:
                 },
             )
         try:
-            port, secret = self._wait(answer)
-            with environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
-                self.connection = launch_gateway()  # type: ignore[no-untyped-call]
+            self.connection = connected(*self._wait(answer))
         except BaseException:
             self.process.kill()
             self._remove()
@@ -90,12 +94,16 @@ class JavaProcess:
     def alive(self) -> bool:
         return self.process.poll() is None
 
+    def own_directory(self) -> None:
+        """Have Java remove the directory as it ends, if this process is killed; its log is not needed from here on."""
+        for path in (self.directory, *self.directory.iterdir()):  # Java begins with the last; Spark removes its sockets
+            self.connection.jvm.java.io.File(str(path)).deleteOnExit()
+
     def close(self) -> None:
-        """End Java and wait until it is gone; out of patience, kill it."""
+        """End whatever talks with Java, then Java, and wait until it is gone; out of patience, kill it."""
         if SparkContext._gateway is self.connection:  # PySpark would go on using it
             SparkContext._gateway = SparkContext._jvm = None
-        with contextlib.suppress(Exception):  # a Java that died cannot be told to hang up
-            self.connection.shutdown()
+        hang_up(self.connection)
         assert self.process.stdin is not None
         with contextlib.suppress(OSError):
             self.process.stdin.close()
@@ -128,6 +136,33 @@ class JavaProcess:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def connected(port: int, secret: str) -> Any:
+    """PySpark's connection with the Java that listens at ``port``."""
+    # py4j tells the root logger, and so standard error, that Java hung up. All else it tells its own logger.
+    py4j.java_gateway.logging = py4j.java_gateway.logger
+    with environment(PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret):
+        return launch_gateway()  # type: ignore[no-untyped-call]
+
+
+def hang_up(connection: Any) -> None:
+    """End the threads of py4j that talk with Java, and then the connection.
+
+    FinalizerWorker tells Java of objects that Python no longer has. It is the first to end, or Java would hang up
+    while it waits for an answer. What it has not told yet it need not: all objects go with Java.
+    """
+    client = connection._gateway_client
+    for thread in threading.enumerate():
+        if isinstance(thread, FinalizerWorker) and thread.deque is client.finalizer_deque:
+            thread.deque.append(SHUTDOWN_FINALIZER_WORKER)  # it takes what was appended last first
+            thread.join(_ANSWER)
+    with contextlib.suppress(Exception):  # a Java that died cannot be told to hang up
+        server = connection.get_callback_server()
+        for one in [] if server is None else list(server.connections):
+            quiet_shutdown(one.socket)  # or py4j would wait until Java has called once more
+        connection.shutdown_callback_server()
+        client.shutdown_gateway()
 
 
 def class_path(local: bool) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -186,7 +187,10 @@ def watched(spark: SparkSession, show: Callable[[int, int], None], seconds: floa
 
     def look() -> None:
         while not over.wait(seconds):
-            stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            try:
+                stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+            except (Py4JError, OSError):  # Java is gone, which the thread that waits for the work will tell
+                return
             there = [stage for stage in stages if stage is not None]
             if there:
                 show(sum(stage.numCompletedTasks for stage in there), sum(stage.numTasks for stage in there))

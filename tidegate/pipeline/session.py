@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import signal
+import socketserver
 import sys
 import threading
 import time
@@ -23,7 +24,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf
 from pyspark.core.context import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, SQLContext
 
 from tidegate.errors import SettingError, shown
 from tidegate.pipeline.aot_cache import COMPILER, discard, existing
@@ -81,8 +82,10 @@ class OwnSession(SparkSession):
     def stop(self) -> None:
         with _lock:
             try:
-                if _gateway is not None and _gateway.alive:
-                    super().stop()
+                if self._sc._jsc is not None:
+                    self._sc._jsc.stop()
+            except (Py4JError, OSError):  # Java is gone already
+                pass
             finally:
                 _forget()
 
@@ -144,8 +147,10 @@ def _start(wanted: Mapping[str, str], record: Path | None = None) -> SparkSessio
     try:
         with environment(PYSPARK_PYTHON=python):
             context = SparkContext(gateway=_gateway.connection, conf=SparkConf(_jvm=_gateway.connection.jvm))
+        _let_java_hang_up(context._accumulatorServer)
         made = OwnSession(context)
         made._jsparkSession.sessionState()  # looks at the settings, which Spark would do at the first query
+        _gateway.own_directory()
         return made
     except (Py4JError, PySparkException, OSError) as error:
         time.sleep(0.5)  # a Java that hung up may take a moment to be gone
@@ -198,15 +203,29 @@ def _forget() -> None:
         return
     if SparkContext._gateway is _gateway.connection:
         context, SparkContext._active_spark_context = SparkContext._active_spark_context, None
-        if context is not None and getattr(context, "_accumulatorServer", None) is not None:
-            context._accumulatorServer.shutdown()  # or it would complain on the terminal that Java hung up
+        if context is not None:
+            context._jsc = None  # as SparkContext.stop does
+            if getattr(context, "_accumulatorServer", None) is not None:
+                context._accumulatorServer.shutdown()
         SparkSession._instantiatedSession = SparkSession._activeSession = None
+        SQLContext._instantiatedContext = None
     gateway, _gateway = _gateway, None
     gateway.close()
     # PySpark's handler of Ctrl-C cancels the jobs of a context that is gone.
     ours = getattr(signal.getsignal(signal.SIGINT), "__module__", "") == SparkContext.__module__
     if ours and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _interrupt)
+
+
+def _let_java_hang_up(server: socketserver.BaseServer) -> None:
+    """Have the server that Java sends accumulators to say nothing on the terminal when a Java that died hangs up."""
+    say = server.handle_error
+
+    def handle_error(request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], EOFError | OSError):
+            say(request, client_address)
+
+    server.handle_error = handle_error  # type: ignore[method-assign]
 
 
 def _cores() -> int:

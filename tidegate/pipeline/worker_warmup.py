@@ -40,10 +40,10 @@ class WorkerWarmup:
             self._thread.join()
 
     def _run(self) -> None:
-        cores = self._spark.sparkContext.defaultParallelism
         while not self._ending.is_set():
             if monotonic() - self._last > _QUIET:
                 try:
+                    cores = self._spark.sparkContext.defaultParallelism
                     self._spark.range(cores, numPartitions=cores).mapInArrow(_nothing, "id bigint").collect()
                 except Exception:  # the session is ending, and with it the reason to keep anything warm
                     return

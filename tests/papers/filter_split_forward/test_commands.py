@@ -27,6 +27,7 @@ from bench.papers.filter_split_forward import commands, simulate
 from bench.papers.filter_split_forward.load_table import percent, summary_of, tell
 from bench.papers.filter_split_forward.simulate import SCHEMA, Cell, plan
 from bench.sensorscope import FOLDER
+from tests.parts.tied_process import tied
 from tidegate.errors import SubscriptionError
 
 ROOT = Path(__file__).parents[3]
@@ -341,7 +342,7 @@ sys.exit(main(["filter-split-forward", *sys.argv[2:]]))
 def started(diary: Path, measure: str, *arguments: object) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TIDEGATE_TEST_DIARY": str(diary)}
     line = [sys.executable, "-c", _CODE, measure, "run", *map(str, arguments)]
-    return subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(tied(line), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.thorough
