@@ -10,6 +10,7 @@ constant is the list of its possible partners, as it is with the sub-operator IN
 from __future__ import annotations
 
 import operator
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -126,8 +127,9 @@ class _Members(ColumnReading):
         return PointLists(before[offsets], points[finite])
 
     @staticmethod
+    @abstractmethod
     def _reads(kind: pa.DataType) -> bool:
-        raise TypeError("no kind of member")
+        """Whether members of an Arrow type are of the kind that is read."""
 
 
 @reading

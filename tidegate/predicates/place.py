@@ -7,6 +7,7 @@ Earth's mean radius.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -78,8 +79,9 @@ class _Unit(ColumnReading):
         lon, lat = (READINGS[name].points(operand, table) for name in ("lon", "lat"))
         return None if lon is None or lat is None else self._of(np.radians(lon), np.radians(lat))
 
+    @abstractmethod
     def _of(self, lon: Any, lat: Any) -> Any:
-        raise TypeError(f"{type(self).__name__} reads nothing")
+        """The coordinate of a point whose longitude and latitude are given in radians."""
 
 
 @reading

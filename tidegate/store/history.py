@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from tidegate.closing import Closing
 from tidegate.engine.event_history import BegunEvent, EndedEvent, RefusedEvent
 from tidegate.errors import SettingError, StoreError, shown
 from tidegate.store import history_tables
@@ -38,7 +38,7 @@ _PATIENCE, _FIRST_LOOK = 10.0, 0.05
 _SURE = 1.0
 
 
-class History:
+class History(Closing):
     """Events in a database, remembered by one engine at a time.
 
     ``url`` is the path of an SQLite file, which is made if need be, or the URL of a PostgreSQL, MariaDB or Oracle
@@ -351,14 +351,6 @@ class History:
             self._doubtful.clear()
             self._lease.release()
             self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def before_fork(self) -> None:
         """Nothing: the parent goes on."""
