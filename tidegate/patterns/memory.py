@@ -152,7 +152,7 @@ class Memory:
     @property
     def columns(self) -> list[Column]:
         """The columns of values, in order."""
-        told = self.arrays.facts.setdefault("columns", [])
+        told = self.arrays.facts.columns
         if len(told) != len(self._columns):
             self._columns = [Column.restored(*plain) for plain in told]
         return self._columns
@@ -162,8 +162,7 @@ class Memory:
         known = self.columns
         new = [column for column in dict.fromkeys(columns) if column not in known]
         if new:
-            told = self.arrays.facts["columns"]
-            told += [column.plain() for column in new]
+            self.arrays.facts.columns += [column.plain() for column in new]
             wider = np.full((len(self), len(self.columns)), np.nan)
             wider[:, : self.values.data.shape[1]] = self.values.used
             self.values.replace(wider)
@@ -199,8 +198,8 @@ class Memory:
     @property
     def is_large(self) -> bool:
         """Whether it is worth to look for what may be forgotten."""
-        items, pairs = self.arrays.facts.get("kept", [0, 0])
-        return bool(len(self) > 2 * items + _FEW or self.pair_item.length > 2 * pairs + _FEW)
+        facts = self.arrays.facts
+        return len(self) > 2 * facts.kept_items + _FEW or self.pair_item.length > 2 * facts.kept_pairs + _FEW
 
     def forget(self, clock: int, named: Sequence[NDArray[np.int64]]) -> None:
         """Let go of what no window reaches. ``named`` arrays name publications, and are changed."""
@@ -226,4 +225,4 @@ class Memory:
             array.replace(array.used[rows])
         self.text_end.replace(offsets)
         self.letters.replace(letters)
-        self.arrays.facts["kept"] = [len(rows), pairs]
+        self.arrays.facts.kept_items, self.arrays.facts.kept_pairs = len(rows), pairs

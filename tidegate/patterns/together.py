@@ -136,7 +136,7 @@ class Together(Family):
             self.since.used, self.until.used, self.closing.used, np.empty(self.owner.length, np.int64),
         )  # fmt: skip
         if cut:
-            self.arrays.facts["cut"] = self.arrays.facts.get("cut", 0) + int(cut)
+            self.arrays.facts.count("cut", int(cut))
             _LOG.error(
                 "together: more than %d combinations (setting combinations) of one publication; %d times left out",
                 step.combinations, cut,
@@ -147,4 +147,4 @@ class Together(Family):
 
     @property
     def counts(self) -> dict[str, int]:
-        return {"cut": self.arrays.facts.get("cut", 0)}
+        return {"cut": self.arrays.facts.counts.get("cut", 0)}

@@ -89,7 +89,7 @@ class TopK(Family):
     # --- subscriptions ----------------------------------------------------------------------------------------------
 
     def add(self, admissions: Sequence[Admission]) -> None:
-        forms: list[str] = self.arrays.facts.setdefault("topk-forms", [])
+        forms = self.arrays.facts.topk_forms
         known = {form: number for number, form in enumerate(forms)}
         for form in dict.fromkeys(a.form for a in admissions):
             if form not in known:
@@ -198,7 +198,7 @@ class TopK(Family):
 
     def _compiled(self) -> tuple[Any, ...]:
         """The programs of all forms, with columns by their place in memory."""
-        forms: list[str] = self.arrays.facts.get("topk-forms", [])
+        forms = self.arrays.facts.topk_forms
         if self._programs[0] != len(forms):
             place = {column: number for number, column in enumerate(self.memory.columns)}
             starts, steps, counted, column_start, columns = [0], [], [], [0], []
@@ -250,7 +250,7 @@ class TopK(Family):
             self._score.data, self._item.data, self._when.data, self._told.data,
         )  # fmt: skip
         if unscored:
-            self.arrays.facts["unscored"] = self.arrays.facts.get("unscored", 0) + int(unscored)
+            self.arrays.facts.count("unscored", int(unscored))
         self._widen()
         return FamilyResult.single(slot, moment, item, score)
 
@@ -273,7 +273,7 @@ class TopK(Family):
 
     @property
     def counts(self) -> dict[str, int]:
-        return {"unscored": self.arrays.facts.get("unscored", 0)}
+        return {"unscored": self.arrays.facts.counts.get("unscored", 0)}
 
 
 def _nearness(table: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -180,7 +180,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: ShardFiles, ids: bool =
     shard.lateness, shard.combinations = lateness, delta["combinations"]  # a later run may have others
     shard.keep = delta.get("keep", KEEP)
     parts = delta["parts"]
-    before: int | None = facts.get("newest")
+    before = facts.newest
     stamped: list[tuple[int, int]] = []  # versions, and the newest publication up to them
     for p in parts:
         stamped += [(version, top) for version, top in p["versions"] if top > LONG_AGO]
@@ -189,8 +189,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: ShardFiles, ids: bool =
         """How far the clock was when the subscriptions came to a version."""
         tops = [top for v, top in stamped if v < version]
         top = max([*tops, *([] if before is None else [before])], default=None)
-        wall = facts.get("wall")
-        found = [t - lateness for t in (top, wall) if t is not None]
+        found = [t - lateness for t in (top, facts.wall) if t is not None]
         return max(found, default=None)
 
     gone = np.empty(0, np.int64)
@@ -217,7 +216,7 @@ def _apply(shard: Combine, delta: dict[str, Any], files: ShardFiles, ids: bool =
         tops = [top for _, top in p["versions"] if top > LONG_AGO]
         high = max([*tops, *([] if high is None else [high])], default=None)
     walls = [p["wall"] for p in parts if p["wall"] is not None]
-    wall = max([*walls, *([facts["wall"]] if "wall" in facts else [])], default=None)
+    wall = max([*walls, *([] if facts.wall is None else [facts.wall])], default=None)
     ends = [t - lateness for t in (high, wall) if t is not None]
     first = None
     if shard.clock is None and ends:
@@ -226,9 +225,9 @@ def _apply(shard: Combine, delta: dict[str, Any], files: ShardFiles, ids: bool =
         first = ((firsts[0] if in_order else min(firsts)) if firsts else min(walls)) - lateness
     raised = shard.take(arrivals, max(ends, default=None), first, ids)
     if high is not None:
-        facts["newest"] = high
+        facts.newest = high
     if wall is not None:
-        facts["wall"] = wall
+        facts.wall = wall
     if len(gone):
         shard.dismiss(gone)
     return raised
@@ -250,11 +249,11 @@ def _live(query: str, shard: int, known: dict[str, Any], files: ShardFiles) -> I
         if token is None or combine.arrays.token != token:
             combine.arrays.retract()
             combine = _built(Combine(0, directory), known, files)
-        elif combine.arrays.facts.get("token") != token:  # another process has taken it further
+        elif combine.arrays.facts.token != token:  # another process has taken it further
             combine.adopt(token)
         combine.arrays.retract()
         yield combine, fresh
-        combine.arrays.facts["token"] = fresh
+        combine.arrays.facts.token = fresh
         combine.arrays.publish(fresh)
         _LIVE[query, shard] = combine
 
