@@ -31,11 +31,12 @@ import tidegate as tg
 from tidegate.model import moment
 from tidegate.records.record import publication
 from tidegate.records.tables import table
-from tidegate.store import History, NotificationStore, Registry, history_tables
+from tidegate.store import History, NotificationStore, Registry, history_reads, history_tables, history_writes
 from tidegate.store import history as module
 from tidegate.store.database import Database
 from tidegate.store.database_url import address
 from tidegate.store.history import Ended, First, Heard, Refused
+from tidegate.store.schema import SchemaPart
 
 KEY, OTHER_KEY = bytes(range(240, 256)), bytes(16)
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -214,7 +215,7 @@ def test_events_that_have_ended_are_forgotten_as_a_whole(history):
 
 
 def test_refused_are_counted_for_ever_and_the_newest_kept(history, monkeypatch):
-    monkeypatch.setattr(history_tables, "REFUSED", 5)
+    monkeypatch.setattr(history_writes, "REFUSED", 5)
     history.remember([], [], [refusal(i) for i in range(3)])
     history.remember([], [], [refusal(3, "end without start")])
     assert [one.id for one in history.refused()] == ["e3", "e2", "e1", "e0"]
@@ -881,7 +882,7 @@ def test_a_history_is_brought_up_to_date(url, monkeypatch):
     monkeypatch.setattr(
         history_tables,
         "PART",
-        history_tables.Part(
+        SchemaPart(
             "history", (*history_tables.PART.steps, lambda c: c.execute(text("UPDATE tidegate_history SET last = 7")))
         ),
     )
@@ -1001,30 +1002,30 @@ def test_oracle_has_a_word_for_everything():
     assert "id CLOB NOT NULL" in made
     assert "body CLOB NOT NULL" in made
     assert " TEXT" not in made
-    assert history_tables.state(spoken) is None
-    assert not history_tables.replaced(spoken, 7, history_tables.HistoryState(1, 2, 3, 4, 5))
+    assert history_reads.state(spoken) is None
+    assert not history_writes.replaced(spoken, 7, history_tables.HistoryState(1, 2, 3, 4, 5))
     assert spoken.said[-1] == (
         "UPDATE tidegate_history SET identity = :1, mark = :2, last = :3, refused = :4, elders = :5 "
         "WHERE one = 1 AND mark = :6"
     )
-    history_tables.write_events(spoken, [first(1), first(2)])
-    history_tables.write_ends(spoken, [end(3, 1)])
-    history_tables.write_refused(spoken, [refusal(1)], 1)
-    history_tables.write_elders(spoken, [(KEY, 1, 2, 3)], 0)
+    history_writes.write_events(spoken, [first(1), first(2)])
+    history_writes.write_ends(spoken, [end(3, 1)])
+    history_writes.write_refused(spoken, [refusal(1)], 1)
+    history_writes.write_elders(spoken, [(KEY, 1, 2, 3)], 0)
     assert spoken.said[-1] == (
         'INSERT INTO tidegate_elders (key1, key2, end_at, serial, start_at, "number") VALUES (:1, :2, :3, :4, :5, :6)'
     )
-    assert history_tables.forget(spoken, 1) == 0
-    assert history_tables.ids(spoken, 1, 2) == {}
+    assert history_writes.forget(spoken, 1) == 0
+    assert history_reads.ids(spoken, 1, 2) == {}
     assert (
-        history_tables.firsts(spoken, 0, 10)
-        == history_tables.ends(spoken, 0, 10)
-        == history_tables.refused(spoken, 10)
+        history_reads.firsts(spoken, 0, 10)
+        == history_reads.ends(spoken, 0, 10)
+        == history_reads.refused(spoken, 10)
         == []
     )
-    assert history_tables.events(spoken, 10, 5, running=True) == []
-    assert history_tables.event(spoken, "a") is None
-    assert not history_tables.has_elder(spoken, KEY, (1, 2), (3, 4), 0)
-    for statement in (history_tables.NO_ELDERS, history_tables.HOW_MANY, history_tables.HOW_MANY_REFUSED):
+    assert history_reads.events(spoken, 10, 5, running=True) == []
+    assert history_reads.event(spoken, "a") is None
+    assert not history_reads.has_elder(spoken, KEY, (1, 2), (3, 4), 0)
+    for statement in (history_writes.NO_ELDERS, history_reads.HOW_MANY, history_reads.HOW_MANY_REFUSED):
         spoken.execute(statement)
     assert not any("LIMIT" in statement for statement in spoken.said)
