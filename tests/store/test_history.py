@@ -35,8 +35,7 @@ from tidegate.store import History, NotificationStore, Registry, history_reads, 
 from tidegate.store import history as module
 from tidegate.store.database import Database
 from tidegate.store.database_url import address
-from tidegate.store.history import Ended, First, Heard, Refused
-from tidegate.store.schema import SchemaPart
+from tidegate.store.history import BegunEvent, EndedEvent, RefusedEvent, ReplayedPublication
 
 KEY, OTHER_KEY = bytes(range(240, 256)), bytes(16)
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -48,26 +47,26 @@ def history(url):
         yield history
 
 
-def first(seq: int, id: str | None = None, phase: str | None = None, **fields) -> First:
+def first(seq: int, id: str | None = None, phase: str | None = None, **fields) -> BegunEvent:
     """A publication at second ``seq`` that begins an event."""
     when = seq * 1_000_000
     end = None if phase == "START" else when
-    return First(seq, id or f"e{seq}", "z7", phase, when, when, end, f'{{"n":{seq}}}')._replace(**fields)
+    return BegunEvent(seq, id or f"e{seq}", "z7", phase, when, when, end, f'{{"n":{seq}}}')._replace(**fields)
 
 
-def end(seq: int, of: int, **fields) -> Ended:
-    return Ended(of, seq, "z8", seq * 1_000_000, seq * 1_000_000, f'{{"m":{seq}}}')._replace(**fields)
+def end(seq: int, of: int, **fields) -> EndedEvent:
+    return EndedEvent(of, seq, "z8", seq * 1_000_000, seq * 1_000_000, f'{{"m":{seq}}}')._replace(**fields)
 
 
-def refusal(number: int, reason: str = "second start") -> Refused:
-    return Refused(reason, f"e{number}", "START", number, f'{{"n":{number}}}')
+def refusal(number: int, reason: str = "second start") -> RefusedEvent:
+    return RefusedEvent(reason, f"e{number}", "START", number, f'{{"n":{number}}}')
 
 
-def heard(one: First) -> Heard:
-    return Heard(one.seq, one.seq, *one[1:])
+def heard(one: First) -> ReplayedPublication:
+    return ReplayedPublication(one.seq, one.seq, *one[1:])
 
 
-def replayed(history: History, size: int = 50_000) -> list[Heard]:
+def replayed(history: History, size: int = 50_000) -> list[ReplayedPublication]:
     chunks = list(history.replay(size))
     assert all(0 < len(chunk) <= size for chunk in chunks)
     return [one for chunk in chunks for one in chunk]
@@ -83,9 +82,9 @@ def test_what_is_remembered_is_replayed(history, url):
     history.remember(begun[3:], [end(4, 2), end(6, 5, end=5_500_000)], [])
     expected = [
         *map(heard, begun[:3]),
-        Heard(4, 2, "a", "z8", "END", 4_000_000, None, 4_000_000, '{"m":4}'),
+        ReplayedPublication(4, 2, "a", "z8", "END", 4_000_000, None, 4_000_000, '{"m":4}'),
         heard(begun[3]),
-        Heard(6, 5, "c", "z8", "END", 6_000_000, None, 5_500_000, '{"m":6}'),
+        ReplayedPublication(6, 5, "c", "z8", "END", 6_000_000, None, 5_500_000, '{"m":6}'),
     ]
     for size in (1, 2, 3, 5, 6, 7, 50_000):
         assert replayed(history, size) == expected
@@ -123,7 +122,7 @@ def test_any_id_and_source(history):
     ]
     names += ["\0" * 1024, "x" * 1023 + "y", "\U0010ffff" * 1024]
     begun = [first(i, name, source=name[::-1]) for i, name in enumerate(names, 1)]
-    history.remember(begun, [], [Refused("other start", name, None, 0, "{}") for name in names])
+    history.remember(begun, [], [RefusedEvent("other start", name, None, 0, "{}") for name in names])
     assert replayed(history) == [heard(one) for one in begun]
     for one in begun:
         found = history.event(one.id)
@@ -352,7 +351,8 @@ class Model:
         ids = {one.seq: one.id for one in self.heard}
         ids |= {one.seq: one.id for one in begun}
         more = [heard(one) for one in begun] + [
-            Heard(e.seq, e.first, ids.get(e.first, ""), e.source, "END", e.time, None, e.end, e.body) for e in ends
+            ReplayedPublication(e.seq, e.first, ids.get(e.first, ""), e.source, "END", e.time, None, e.end, e.body)
+            for e in ends
         ]
         self.heard = sorted(self.heard + [one for one in more if one.seq > self.last])
         self.last = max(self.last, highest)
@@ -492,12 +492,12 @@ def test_a_history_that_is_dropped_is_free(url):
 
 SCRIPT = """
 import sys
-from tidegate.store.history import Ended, First, History
+from tidegate.store.history import EndedEvent, BegunEvent, History
 history = History(sys.argv[1])
 seq = history.last
 while True:
-    begun = [First(seq + i, f"e{seq + i}", "z7", "START", 0, 0, None, "{}") for i in range(1, 4)]
-    history.remember(begun, [Ended(seq + 1, seq + 4, "z7", 0, 0, "{}")], [])
+    begun = [BegunEvent(seq + i, f"e{seq + i}", "z7", "START", 0, 0, None, "{}") for i in range(1, 4)]
+    history.remember(begun, [EndedEvent(seq + 1, seq + 4, "z7", 0, 0, "{}")], [])
     seq += 4
     print(seq, flush=True)
 """
@@ -882,7 +882,7 @@ def test_a_history_is_brought_up_to_date(url, monkeypatch):
     monkeypatch.setattr(
         history_tables,
         "PART",
-        SchemaPart(
+        history_tables.SchemaPart(
             "history", (*history_tables.PART.steps, lambda c: c.execute(text("UPDATE tidegate_history SET last = 7")))
         ),
     )
