@@ -62,7 +62,7 @@ def refusal(number: int, reason: str = "second start") -> RefusedEvent:
     return RefusedEvent(reason, f"e{number}", "START", number, f'{{"n":{number}}}')
 
 
-def heard(one: First) -> ReplayedPublication:
+def heard(one: BegunEvent) -> ReplayedPublication:
     return ReplayedPublication(one.seq, one.seq, *one[1:])
 
 

@@ -32,10 +32,10 @@ from tidegate.kernels.excursion import (
     WASTE,
     features_of,
     link_excursions,
-    pack_tracks,
     step_excursions,
 )
 from tidegate.kernels.hash_table import place_all
+from tidegate.kernels.tracks import TrackSlabs, pack_tracks
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal, Node
@@ -274,10 +274,10 @@ class ShapePattern(Family):
 
     def _pack(self) -> None:
         """Move the readings of all tracks together."""
+        tracks = (self._of, self._base, self._room, self._count, self._tangle)
         end = pack_tracks(
             np.argsort(self._base.used), self._longest.used, self.until.used.min(initial=NEVER),
-            self._of.used, self._base.used, self._room.used, self._count.used, self._tangle.used,
-            self._value.data, self._version.data,
+            TrackSlabs(*(array.used for array in tracks)), self._value.data, self._version.data,
         )  # fmt: skip
         self._value.length = self._version.length = int(end)
         self._marks.used[WASTE] = 0

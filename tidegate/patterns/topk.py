@@ -14,7 +14,8 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.kernels.score import LANES, STEP
-from tidegate.kernels.topk import FOREVER, step_topk
+from tidegate.kernels.topk import step_topk
+from tidegate.kernels.tracked import FOREVER
 from tidegate.language.limits import Limits
 from tidegate.language.tree import Call, Literal
 from tidegate.patterns.arrays import Arrays, Growing
