@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tidegate.kernels.growth import grown
 from tidegate.kernels.score import metres
 
 __all__ = ["HeldReadings", "NewReading", "OperatorTables", "ask", "expire", "take"]
@@ -68,13 +69,6 @@ class OperatorTables(NamedTuple):
     owner: NDArray[np.int64]
     window: NDArray[np.int64]
     near: NDArray[np.float64]
-
-
-@_jit
-def _grown(array: Any) -> Any:
-    larger = np.empty(2 * len(array), array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 @_jit
@@ -321,6 +315,6 @@ def _wanted(outs: Any, n: int, m: int, r: int, s: int, once: Any, held: Any, ope
                 held.told[b, s] = True
     ops, serials = outs
     if n == len(ops):
-        ops, serials = _grown(ops), _grown(serials)
+        ops, serials = grown(ops), grown(serials)
     ops[n], serials[n] = o, held.serial[r, s]
     return (ops, serials), n + 1

@@ -23,8 +23,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tidegate.kernels.growth import grown
 from tidegate.kernels.score import DEPTH, LANES, bounds, scores
-from tidegate.kernels.tracked import FOREVER, crowded, deadline, grown, insert, purge, reread, tell
+from tidegate.kernels.tracked import FOREVER, crowded, deadline, insert, purge, reread, tell
 
 __all__ = ["step_topk"]
 
@@ -155,7 +156,7 @@ def step_topk(
                         base, k, width = base_of[slot], k_of[slot], width_of[slot]
                         bar_before, due_before, n = bar[i], due[i], count[slot]
                         if n_out + k >= len(out_score):
-                            out, out_score = grown(out, out_score, n_out + k + 1)
+                            out, out_score = grown(out, n_out + k + 1), grown(out_score, n_out + k + 1)
                         if counted:
                             if not own:  # one more publication lies between what is tracked and now, but not for us
                                 for e in range(n):
@@ -179,7 +180,8 @@ def step_topk(
                                         score, item, when, told, scratch, spare, spare_item,
                                     )  # fmt: skip
                                 if n_out + 2 * k >= len(out_score):
-                                    out, out_score = grown(out, out_score, n_out + 2 * k + 1)
+                                    needed = n_out + 2 * k + 1
+                                    out, out_score = grown(out, needed), grown(out_score, needed)
                                 n_out = tell(
                                     out, out_score, n_out, slot, base, min(n, k), moment, end[slot], score, item, told
                                 )

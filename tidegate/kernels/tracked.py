@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
 from tidegate.kernels.score import scores
 
-__all__ = ["FOREVER", "crowded", "deadline", "grown", "insert", "purge", "reread", "tell"]
+__all__ = ["FOREVER", "crowded", "deadline", "insert", "purge", "reread", "tell"]
 
 #: A moment, or a place in a filter's sequence, that never comes.
 FOREVER = np.int64(2**62)
@@ -151,14 +150,6 @@ def deadline(base: int, n: int, k: int, width: int, when: Any) -> Any:
     for i in range(min(n, k)):
         first = min(first, when[base + i] + width)
     return first
-
-
-@_jit
-def grown(out: NDArray[np.int64], out_score: NDArray[np.float64], needed: int) -> Any:
-    rows = max(2 * len(out), needed)
-    more, more_scores = np.empty((rows, 3), np.int64), np.empty(rows)
-    more[: len(out)], more_scores[: len(out)] = out, out_score
-    return more, more_scores
 
 
 @_within

@@ -92,8 +92,7 @@ class Absent(Family):
         self._told.extend(np.zeros(n, np.uint8))
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        kept = np.ones(self.owner.length, np.bool_)
-        kept[slots] = False
+        kept = self._others(slots)
         self._keep(kept[self._watch_slot.used])
         self._watch_slot.replace((np.cumsum(kept) - 1)[self._watch_slot.used])
         for array in (self._window, self._filter, self._begin, self._by_source, self._asleep):

@@ -139,8 +139,7 @@ class Past(Family):
         self.asked.add(slots.tolist(), admissions)
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        kept = np.ones(self.owner.length, np.bool_)
-        kept[slots] = False
+        kept = self._others(slots)
         self._leave(kept)
         if not self.owner.length:
             self.storage.begin()

@@ -188,6 +188,12 @@ class Family(ABC):
             array.extend(np.array(values, np.int64))
         return np.arange(first, self.owner.length)
 
+    def _others(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For each slot whether it is none of these."""
+        kept = np.ones(self.owner.length, np.bool_)
+        kept[slots] = False
+        return kept
+
     def _leave(self, kept: NDArray[np.bool_]) -> None:
         """Keep only some of the slots in the arrays that all families have."""
         for array in (self.owner, self.since, self.until, self.end, self.closing):

@@ -184,8 +184,7 @@ class ShapePattern(Family):
         self._arrange()
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        kept = np.ones(self.owner.length, np.bool_)
-        kept[slots] = False
+        kept = self._others(slots)
         self._series.replace(self._series.used[np.repeat(kept, self._length.used)])
         for array in (self._group, self._length, self._limit, self._strict, self._features):
             array.replace(array.used[kept])

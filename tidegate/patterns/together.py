@@ -97,8 +97,7 @@ class Together(Family):
         self._arrange()
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        kept = np.ones(self.owner.length, np.bool_)
-        kept[slots] = False
+        kept = self._others(slots)
         sizes = np.diff(self._filter_start.used)
         self._filters.replace(self._filters.used[np.repeat(kept, sizes)])
         self._filter_start.replace(np.concatenate(([0], np.cumsum(sizes[kept]))).astype(np.int64))

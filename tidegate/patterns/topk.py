@@ -130,8 +130,7 @@ class TopK(Family):
         self._item.data[self._item.length - more : self._item.length] = -1
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        kept = np.ones(self.owner.length, np.bool_)
-        kept[slots] = False
+        kept = self._others(slots)
         place = np.cumsum(kept) - 1
         there = kept[self._slot_at.used]
         for array in (self._bar, self._due):

@@ -19,6 +19,7 @@ import shapely
 from numpy.typing import NDArray
 
 from tidegate.errors import shown
+from tidegate.kernels.score import EARTH_RADIUS
 from tidegate.language.cql2json import to_json
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Box, Call, Geometry, Literal, Node
@@ -28,10 +29,7 @@ from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
 from tidegate.predicates.ranges import ALL_NUMBERS, Ranges, complement, intersect, union
 
-__all__ = ["EARTH_RADIUS", "Region", "WithinDistance", "haversine"]
-
-#: Mean radius of the Earth in metres (IUGG R₁).
-EARTH_RADIUS = 6_371_008.8
+__all__ = ["Region", "WithinDistance", "haversine"]
 
 
 def haversine(lon: Any, lat: Any, lon2: Any, lat2: Any) -> Any:
