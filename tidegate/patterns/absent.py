@@ -124,8 +124,7 @@ class Absent(Family):
 
     def step(self, step: Step) -> FamilyResult:
         memory = self.memory
-        of_filter = np.full(memory.key.length + 1, self._of_filter.used[-1])
-        of_filter[: self._of_filter.length] = self._of_filter.used
+        of_filter = self._of_filter.padded(memory.key.length + 1, self._of_filter.used[-1])
         told, at = [], (0, 0, 0)
         while at[0] < len(step.start) - 1:
             slot, moment, item, watches, *place = step_absent(

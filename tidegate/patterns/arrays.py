@@ -36,6 +36,12 @@ class Growing:
         """The rows that are in use."""
         return self.data[: self.length]
 
+    def padded(self, length: int, value: Any) -> NDArray[Any]:
+        """A copy of the rows in use, with a value in all rows after them, of which there are so many in the end."""
+        found = np.full(length, value, self.data.dtype)
+        found[: self.length] = self.used
+        return found
+
     def reserve(self, more: int) -> NDArray[Any]:
         """See to it that so many rows more fit; all of the array."""
         wanted = self.length + more

@@ -151,10 +151,8 @@ class Past(Family):
     def step(self, step: Step) -> FamilyResult:
         memory, asked, stored, n = self.memory, self.asked, self.storage, len(step.start) - 1
         filters = memory.key.length
-        of_filter = np.full(filters + 1, self.asked.clauses.length)
-        of_filter[: self.asked.of_filter.length] = self.asked.of_filter.used
-        recollection_of = np.full(filters, -1)
-        recollection_of[: self.asked.recollection_of.length] = self.asked.recollection_of.used
+        of_filter = asked.of_filter.padded(filters + 1, asked.clauses.length)
+        recollection_of = asked.recollection_of.padded(filters, -1)
         stored.make_room(step, recollection_of, self.given)
         items = np.arange(step.first_item, step.first_item + n)
         ids = text_hashes(*texts_of(items, memory.text_end.data, memory.letters.data))
@@ -165,9 +163,9 @@ class Past(Family):
             closing = np.full(len(closing), LONG_AGO)
         fate, first, times = np.zeros(n, np.int8), np.zeros(n, np.int64), np.full((n, 2), np.nan)
         number = np.zeros(n, np.int64) if given is None else given.copy()
-        atoms = self.asked.atoms.length
+        atoms = asked.atoms.length
         memo_at, memo_since, memo = np.full(atoms, -1), np.empty(atoms), np.empty(atoms, np.int8)
-        seen = np.full(self.owner.length, -1), np.full(self.asked.recollections.length, -1)
+        seen = np.full(self.owner.length, -1), np.full(asked.recollections.length, -1)
         rectangles = np.empty((4, 4))
         told, at = [], 0
         while at < n:

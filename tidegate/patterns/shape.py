@@ -298,8 +298,7 @@ class ShapePattern(Family):
 
     def step(self, step: Step) -> FamilyResult:
         memory = self.memory
-        of_filter = np.full(memory.key.length + 1, self._of_filter.used[-1])
-        of_filter[: self._of_filter.length] = self._of_filter.used
+        of_filter = self._of_filter.padded(memory.key.length + 1, self._of_filter.used[-1])
         slots, bands = self._slot_at.used, self._band_place.used[:-1]
         since = np.maximum.reduceat(self.since.used[slots], bands)
         until = np.minimum.reduceat(self.until.used[slots], bands)

@@ -121,8 +121,7 @@ class Together(Family):
     def step(self, step: Step) -> FamilyResult:
         memory = self.memory
         filters = memory.key.length
-        of_filter = np.full(filters + 1, self._of_filter.used[-1])
-        of_filter[: self._of_filter.length] = self._of_filter.used
+        of_filter = self._of_filter.padded(filters + 1, self._of_filter.used[-1])
         place = np.array([memory.columns.index(c) if c in memory.columns else -1 for c in _PLACE], np.int64)
         strict = step.strict or bool(self.since.used.max() > memory.version.used.min())  # what is remembered counts too
         slot, moment, distance, start, items, cut = step_together(
