@@ -72,23 +72,9 @@ __all__ = [
     "session",
 ]
 
+#: Where names come from that are not errors.
 _HOMES = {
     "tidegate.engine.engine": ("Engine",),
-    "tidegate.errors": (
-        "LimitError",
-        "OntologyError",
-        "ParseError",
-        "PipelineError",
-        "PublicationError",
-        "SettingError",
-        "SnapshotError",
-        "StoreError",
-        "SubscriptionError",
-        "TidegateError",
-        "TypeMismatch",
-        "UnknownFunction",
-        "UnknownSubscription",
-    ),
     "tidegate.engine.explain": ("Explanation",),
     "tidegate.language": ("Limits",),
     "tidegate.model": (
@@ -103,7 +89,7 @@ _HOMES = {
     "tidegate.store.notifications": ("NotificationStore",),
     "tidegate.store.registry": ("Registry",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = dict.fromkeys(__all__, "tidegate.errors") | {name: home for home, names in _HOMES.items() for name in names}
 
 
 def load_shapes(path: "str | PathLike[str]") -> "list[NamedShape]":

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.patterns import oracle
 from tests.patterns.strategies import START
-from tidegate.kernels.memory import chain, compact_pairs, order_ties
+from tidegate.kernels.memory import FilterPairs, FilterWindows, chain, compact_pairs, order_ties
 from tidegate.kernels.score import DEPTH, LANES, bounds, scores
 from tidegate.language.render import to_text
 from tidegate.language.tree import Array, Attribute, Call, Geometry, Literal
@@ -196,10 +196,11 @@ def test_compaction_keeps_what_windows_reach(data, filters, length):
     item, before, number = (np.empty(pairs, np.int64) for _ in range(3))
     which = np.empty(pairs, np.int32)
     flat = np.array([f for some in hits for f in some], np.int32)
-    chain(start, flat, 0, 0, head, count, item, before, number, which)
+    linked = FilterPairs(item, before, number, which)
+    chain(start, flat, 0, 0, head, count, linked)
     clock, wanted = draw(st.integers(15, 25)), np.zeros(length, np.uint8)
     seen = [[i for i, some in enumerate(hits) if f in some] for f in range(filters)]
-    kept = compact_pairs(clock, pairs, time, version, reach, depth, head, item, before, number, which, wanted)
+    kept = compact_pairs(clock, pairs, time, version, FilterWindows(reach, depth, head), linked, wanted)
     named = set()
     for f in range(filters):
         chained, pair = [], head[f]

@@ -18,8 +18,8 @@ from tests.patterns.oracle import World
 from tests.patterns.strategies import Action, at, in_order, lasting, looks_back, pieces, thrown, unruly
 from tests.pipeline.lane import SECOND, Lane, rows
 from tidegate.kernels.boxes import COUNT, ROOM
-from tidegate.kernels.past import LIST_ORDINAL
-from tidegate.patterns import past as past_module
+from tidegate.kernels.past_records import LIST_ORDINAL, REFUSALS
+from tidegate.patterns import past_storage
 from tidegate.patterns.past import Past
 from tidegate.pipeline import combine, live_shard, log_datasource
 from tidegate.pipeline import flow as flow_module
@@ -173,7 +173,7 @@ def test_the_lane_equals_the_oracle(tmp_path, count):
 @pytest.mark.parametrize("seed", range(20, 24))
 def test_little_room(tmp_path, monkeypatch, seed):
     """What is forgotten makes room at once, in arrays on the heap and in files that were longer before."""
-    monkeypatch.setattr(past_module, "_FEW", 4)
+    monkeypatch.setattr(past_storage, "_FEW", 4)
     dice = thrown(seed)
     script = looks_back(dice, lasting(dice, 150, 150, disorder=0), most=12, depth=2, ends=False)
     with Twins(tmp_path, count=(1, 3)[seed % 2], keep=dice([2, 6])) as twins:
@@ -213,12 +213,12 @@ def test_room_is_for_what_may_come(tmp_path):
             twins.batch()
         twins.assert_same()
         assert sum(table.num_rows for table in twins.expected) == 400
-        assert len(live_shard._MAPPED["lane", 0].families["past"]._pool.data) < 50_000
+        assert len(live_shard._MAPPED["lane", 0].families["past"].storage.pool.data) < 50_000
 
 
 def test_its_own_value_is_hidden_after_room_was_made(tmp_path, monkeypatch):
     """An END is not compared with its own START, wherever what is remembered was laid meanwhile."""
-    monkeypatch.setattr(past_module, "_FEW", 4)
+    monkeypatch.setattr(past_storage, "_FEW", 4)
     with Twins(tmp_path, keep=5) as twins:
         twins.act(Action("subscribe", tg.Subscription("same", "ann", "n = past(n, TRUE)")))
         for i in range(40):
@@ -258,7 +258,7 @@ def test_no_stream_is_too_unruly(tmp_path, seed):
     script = looks_back(dice, unruly(dice, 60, 60), most=12, ends=False)
     with Twins(tmp_path, dice([0, 3]), 3, dice([None, 4])) as twins:
         twins.follow(script, dice)
-        assert all(set(found) <= set(past_module.REFUSALS) for found in twins.refused)
+        assert all(set(found) <= set(REFUSALS.values()) for found in twins.refused)
 
 
 # --- what is kept ---------------------------------------------------------------------------------------------------
@@ -319,9 +319,9 @@ def test_facts_are_part_of_the_state(tmp_path):
         assert known.steps == ()
         for state in (live, built):
             facts = state.arrays.facts
-            assert facts["born"] == twins.lane.registry.version
-            assert facts["refused"] == {"end without start": 1}
-            assert "remembers" not in facts
+            assert facts.born == twins.lane.registry.version
+            assert facts.refused == {"end without start": 1}
+            assert not facts.remembers
         assert live.arrays.copied().keys() == built.arrays.copied().keys()
         adopted = combine.Combine(0, twins.cache / "patterns" / "lane" / "0")
         assert adopted.adopt(known.token)

@@ -31,11 +31,11 @@ import tidegate as tg
 from tidegate.model import moment
 from tidegate.records.record import publication
 from tidegate.records.tables import table
-from tidegate.store import History, NotificationStore, Registry, history_tables
+from tidegate.store import History, NotificationStore, Registry, history_reads, history_tables, history_writes
 from tidegate.store import history as module
 from tidegate.store.database import Database
 from tidegate.store.database_url import address
-from tidegate.store.history import Ended, First, Heard, Refused
+from tidegate.store.history import BegunEvent, EndedEvent, RefusedEvent, ReplayedPublication
 
 KEY, OTHER_KEY = bytes(range(240, 256)), bytes(16)
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -47,26 +47,26 @@ def history(url):
         yield history
 
 
-def first(seq: int, id: str | None = None, phase: str | None = None, **fields) -> First:
+def first(seq: int, id: str | None = None, phase: str | None = None, **fields) -> BegunEvent:
     """A publication at second ``seq`` that begins an event."""
     when = seq * 1_000_000
     end = None if phase == "START" else when
-    return First(seq, id or f"e{seq}", "z7", phase, when, when, end, f'{{"n":{seq}}}')._replace(**fields)
+    return BegunEvent(seq, id or f"e{seq}", "z7", phase, when, when, end, f'{{"n":{seq}}}')._replace(**fields)
 
 
-def end(seq: int, of: int, **fields) -> Ended:
-    return Ended(of, seq, "z8", seq * 1_000_000, seq * 1_000_000, f'{{"m":{seq}}}')._replace(**fields)
+def end(seq: int, of: int, **fields) -> EndedEvent:
+    return EndedEvent(of, seq, "z8", seq * 1_000_000, seq * 1_000_000, f'{{"m":{seq}}}')._replace(**fields)
 
 
-def refusal(number: int, reason: str = "second start") -> Refused:
-    return Refused(reason, f"e{number}", "START", number, f'{{"n":{number}}}')
+def refusal(number: int, reason: str = "second start") -> RefusedEvent:
+    return RefusedEvent(reason, f"e{number}", "START", number, f'{{"n":{number}}}')
 
 
-def heard(one: First) -> Heard:
-    return Heard(one.seq, one.seq, *one[1:])
+def heard(one: BegunEvent) -> ReplayedPublication:
+    return ReplayedPublication(one.seq, one.seq, *one[1:])
 
 
-def replayed(history: History, size: int = 50_000) -> list[Heard]:
+def replayed(history: History, size: int = 50_000) -> list[ReplayedPublication]:
     chunks = list(history.replay(size))
     assert all(0 < len(chunk) <= size for chunk in chunks)
     return [one for chunk in chunks for one in chunk]
@@ -82,9 +82,9 @@ def test_what_is_remembered_is_replayed(history, url):
     history.remember(begun[3:], [end(4, 2), end(6, 5, end=5_500_000)], [])
     expected = [
         *map(heard, begun[:3]),
-        Heard(4, 2, "a", "z8", "END", 4_000_000, None, 4_000_000, '{"m":4}'),
+        ReplayedPublication(4, 2, "a", "z8", "END", 4_000_000, None, 4_000_000, '{"m":4}'),
         heard(begun[3]),
-        Heard(6, 5, "c", "z8", "END", 6_000_000, None, 5_500_000, '{"m":6}'),
+        ReplayedPublication(6, 5, "c", "z8", "END", 6_000_000, None, 5_500_000, '{"m":6}'),
     ]
     for size in (1, 2, 3, 5, 6, 7, 50_000):
         assert replayed(history, size) == expected
@@ -122,7 +122,7 @@ def test_any_id_and_source(history):
     ]
     names += ["\0" * 1024, "x" * 1023 + "y", "\U0010ffff" * 1024]
     begun = [first(i, name, source=name[::-1]) for i, name in enumerate(names, 1)]
-    history.remember(begun, [], [Refused("other start", name, None, 0, "{}") for name in names])
+    history.remember(begun, [], [RefusedEvent("other start", name, None, 0, "{}") for name in names])
     assert replayed(history) == [heard(one) for one in begun]
     for one in begun:
         found = history.event(one.id)
@@ -214,7 +214,7 @@ def test_events_that_have_ended_are_forgotten_as_a_whole(history):
 
 
 def test_refused_are_counted_for_ever_and_the_newest_kept(history, monkeypatch):
-    monkeypatch.setattr(history_tables, "REFUSED", 5)
+    monkeypatch.setattr(history_writes, "REFUSED", 5)
     history.remember([], [], [refusal(i) for i in range(3)])
     history.remember([], [], [refusal(3, "end without start")])
     assert [one.id for one in history.refused()] == ["e3", "e2", "e1", "e0"]
@@ -351,7 +351,8 @@ class Model:
         ids = {one.seq: one.id for one in self.heard}
         ids |= {one.seq: one.id for one in begun}
         more = [heard(one) for one in begun] + [
-            Heard(e.seq, e.first, ids.get(e.first, ""), e.source, "END", e.time, None, e.end, e.body) for e in ends
+            ReplayedPublication(e.seq, e.first, ids.get(e.first, ""), e.source, "END", e.time, None, e.end, e.body)
+            for e in ends
         ]
         self.heard = sorted(self.heard + [one for one in more if one.seq > self.last])
         self.last = max(self.last, highest)
@@ -491,12 +492,12 @@ def test_a_history_that_is_dropped_is_free(url):
 
 SCRIPT = """
 import sys
-from tidegate.store.history import Ended, First, History
+from tidegate.store.history import EndedEvent, BegunEvent, History
 history = History(sys.argv[1])
 seq = history.last
 while True:
-    begun = [First(seq + i, f"e{seq + i}", "z7", "START", 0, 0, None, "{}") for i in range(1, 4)]
-    history.remember(begun, [Ended(seq + 1, seq + 4, "z7", 0, 0, "{}")], [])
+    begun = [BegunEvent(seq + i, f"e{seq + i}", "z7", "START", 0, 0, None, "{}") for i in range(1, 4)]
+    history.remember(begun, [EndedEvent(seq + 1, seq + 4, "z7", 0, 0, "{}")], [])
     seq += 4
     print(seq, flush=True)
 """
@@ -881,7 +882,7 @@ def test_a_history_is_brought_up_to_date(url, monkeypatch):
     monkeypatch.setattr(
         history_tables,
         "PART",
-        history_tables.Part(
+        history_tables.SchemaPart(
             "history", (*history_tables.PART.steps, lambda c: c.execute(text("UPDATE tidegate_history SET last = 7")))
         ),
     )
@@ -1001,30 +1002,30 @@ def test_oracle_has_a_word_for_everything():
     assert "id CLOB NOT NULL" in made
     assert "body CLOB NOT NULL" in made
     assert " TEXT" not in made
-    assert history_tables.state(spoken) is None
-    assert not history_tables.replaced(spoken, 7, history_tables.HistoryState(1, 2, 3, 4, 5))
+    assert history_reads.state(spoken) is None
+    assert not history_writes.replaced(spoken, 7, history_tables.HistoryState(1, 2, 3, 4, 5))
     assert spoken.said[-1] == (
         "UPDATE tidegate_history SET identity = :1, mark = :2, last = :3, refused = :4, elders = :5 "
         "WHERE one = 1 AND mark = :6"
     )
-    history_tables.write_events(spoken, [first(1), first(2)])
-    history_tables.write_ends(spoken, [end(3, 1)])
-    history_tables.write_refused(spoken, [refusal(1)], 1)
-    history_tables.write_elders(spoken, [(KEY, 1, 2, 3)], 0)
+    history_writes.write_events(spoken, [first(1), first(2)])
+    history_writes.write_ends(spoken, [end(3, 1)])
+    history_writes.write_refused(spoken, [refusal(1)], 1)
+    history_writes.write_elders(spoken, [(KEY, 1, 2, 3)], 0)
     assert spoken.said[-1] == (
         'INSERT INTO tidegate_elders (key1, key2, end_at, serial, start_at, "number") VALUES (:1, :2, :3, :4, :5, :6)'
     )
-    assert history_tables.forget(spoken, 1) == 0
-    assert history_tables.ids(spoken, 1, 2) == {}
+    assert history_writes.forget(spoken, 1) == 0
+    assert history_reads.ids(spoken, 1, 2) == {}
     assert (
-        history_tables.firsts(spoken, 0, 10)
-        == history_tables.ends(spoken, 0, 10)
-        == history_tables.refused(spoken, 10)
+        history_reads.firsts(spoken, 0, 10)
+        == history_reads.ends(spoken, 0, 10)
+        == history_reads.refused(spoken, 10)
         == []
     )
-    assert history_tables.events(spoken, 10, 5, running=True) == []
-    assert history_tables.event(spoken, "a") is None
-    assert not history_tables.has_elder(spoken, KEY, (1, 2), (3, 4), 0)
-    for statement in (history_tables.NO_ELDERS, history_tables.HOW_MANY, history_tables.HOW_MANY_REFUSED):
+    assert history_reads.events(spoken, 10, 5, running=True) == []
+    assert history_reads.event(spoken, "a") is None
+    assert not history_reads.has_elder(spoken, KEY, (1, 2), (3, 4), 0)
+    for statement in (history_writes.NO_ELDERS, history_reads.HOW_MANY, history_reads.HOW_MANY_REFUSED):
         spoken.execute(statement)
     assert not any("LIMIT" in statement for statement in spoken.said)

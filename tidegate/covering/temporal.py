@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tidegate.covering.covers import clauses_cover, filter_covers
 from tidegate.covering.implied import Implied, knowledge
-from tidegate.kernels.past import POINTS, RELATIONS, rectangles_of
+from tidegate.kernels.past_atoms import POINTS, RELATIONS, rectangles_of
 from tidegate.patterns import Pattern
 from tidegate.patterns.past_compile import Atom, Clause, planned
 from tidegate.predicates import Filter

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import TracebackType
-from typing import Literal, Self, overload
+from typing import Literal, overload
 
 import numpy as np
 import pyarrow as pa
 
+from tidegate.closing import Closing
 from tidegate.engine.event_history import EventHistory
 from tidegate.engine.explain import Explanation, explain
 from tidegate.engine.pattern_shards import PatternShards
@@ -43,7 +43,7 @@ __all__ = ["Engine"]
 _log = logging.getLogger("tidegate")
 
 
-class Engine:
+class Engine(Closing):
     """Standing subscriptions, matched with publications as they come. Threads may share an engine.
 
     >>> engine = Engine()
@@ -355,11 +355,3 @@ class Engine:
         """Wait for work aside to end. An engine can also be used in a ``with`` statement."""
         self._index.close()
         self._stage.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

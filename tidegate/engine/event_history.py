@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidegate.errors import StoreError, TidegateError
 from tidegate.index.batch import ArrowBatch, Batch, ObjectBatch
 from tidegate.index.patterns import Passed
-from tidegate.kernels.past import REFUSALS
+from tidegate.kernels.past_records import BEGINS_EVENT, ENDS_EVENT, NOT_REMEMBERED, REFUSALS
 from tidegate.patterns.past import Elder, Fates, Leaving
 from tidegate.records.stored_bodies import listed, of_publications, of_table, tables
 
@@ -96,7 +96,7 @@ class EventHistory(Protocol):
 
 def written(history: EventHistory, batch: Batch, found: Passed, fates: Fates) -> None:
     """Write what became of a batch; it is durable when this returns."""
-    fated = np.flatnonzero(fates.fate)
+    fated = np.flatnonzero(fates.fate != NOT_REMEMBERED)
     if not len(fated):
         return
     rows = found.rows[_places(found.hash, fates.hash[fated])]
@@ -104,21 +104,21 @@ def written(history: EventHistory, batch: Batch, found: Passed, fates: Fates) ->
     first: list[BegunEvent] = []
     ended: list[EndedEvent] = []
     refused: list[RefusedEvent] = []
-    if (some := fate == 1).any():
+    if (some := fate == BEGINS_EVENT).any():
         at = fated[some]
         ids, sources, phases, bodies = _given(batch, rows[some])
         starts, ends = _whole(fates.times[at, 0]), fates.times[at, 1]
         ends = [None if end != end else int(end) for end in ends.tolist()] if np.isnan(ends).any() else _whole(ends)
         numbers = fates.number[at].tolist()
         first = list(map(BegunEvent, numbers, ids, sources, phases, times[some].tolist(), starts, ends, bodies))
-    if (some := fate == 2).any():
+    if (some := fate == ENDS_EVENT).any():
         at = fated[some]
         _, sources, _, bodies = _given(batch, rows[some])
         numbers, began, ends = fates.number[at].tolist(), fates.first[at].tolist(), _whole(fates.times[at, 1])
         ended = list(map(EndedEvent, began, numbers, sources, times[some].tolist(), ends, bodies))
-    if (some := fate < 0).any():
+    if (some := fate < NOT_REMEMBERED).any():
         ids, _, phases, bodies = _given(batch, rows[some], whole=True)
-        reasons = [REFUSALS[-1 - what] for what in fate[some].tolist()]
+        reasons = [REFUSALS[what] for what in fate[some].tolist()]
         refused = list(map(RefusedEvent, reasons, ids, phases, times[some].tolist(), bodies))
     history.remember(first, ended, refused)
 
@@ -194,6 +194,6 @@ def replayed(history: EventHistory) -> Iterator[list[tuple[Batch, NDArray[np.int
 
 def check_replayed(fates: Fates) -> None:
     """Refuse a history that tells what cannot be."""
-    wrong = fates.fate[fates.fate < 0]
+    wrong = fates.fate[fates.fate < NOT_REMEMBERED]
     if len(wrong):
-        raise StoreError("a history of whole events", f"an {REFUSALS[-1 - int(wrong[0])]}", "the history")
+        raise StoreError("a history of whole events", f"an {REFUSALS[int(wrong[0])]}", "the history")

@@ -131,13 +131,13 @@ class PatternShards:
         shard = Combine(0, None, self._combinations, self._keep)
         assert self._history is not None
         shard.most = min(self._history.most or NEVER, NEVER)
-        shard.arrays.facts["remembers"] = True
+        shard.arrays.facts.remembers = True
         past = shard.families[Past.name]
         assert isinstance(past, Past)
         past.continue_from(self._history.last)
         past.in_memory = min(self._history.memory or NEVER, NEVER)
         past.elder = partial(knows, self._history)
-        shard.arrays.facts["refused"] = self._history.refused_counts()
+        shard.arrays.facts.refused = self._history.refused_counts()
         return shard
 
     def settle(self) -> None:
@@ -187,7 +187,7 @@ class PatternShards:
             self._retire(history)
         past.given = past.fates = None
         past.continue_from(history.last)
-        facts["refused"] = history.refused_counts()
+        facts.refused = history.refused_counts()
 
     def _retire(self, history: EventHistory) -> None:
         """Give what leaves memory to the history."""

@@ -270,4 +270,4 @@ class _ArrowRow:
 
 
 _NUL = pa.scalar("\0", pa.large_string())
-_PHASES = (None, "START", "INSTANT", "END")
+_PHASES = (None, "START", "INSTANT", "END")  # as ``kernels/past_records.py`` numbers them

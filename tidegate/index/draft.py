@@ -31,7 +31,9 @@ MOST_COLUMNS = 65_535
 
 def stored(predicate: Predicate) -> bytes:
     """A predicate that its hull does not decide, as the index keeps it: negated or not, and its CQL2-JSON."""
-    call, negated = predicate.call()
+    written = predicate.call()
+    assert written is not None, predicate
+    call, negated = written
     return (b"-" if negated else b"+") + orjson.dumps(to_json(call))
 
 

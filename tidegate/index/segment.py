@@ -22,9 +22,9 @@ from tidegate.index.draft import Draft
 from tidegate.index.shapes import SegmentShapes, ShapeHits
 from tidegate.kernels.bits import LINE, LINE_BITS
 from tidegate.kernels.encode import encode, encode_lists, text_ranks
-from tidegate.kernels.fill import block_entries, fill
+from tidegate.kernels.fill import AxisRows, ClauseRanges, block_entries, fill
 from tidegate.kernels.order import order
-from tidegate.kernels.owners import open_hits, owners_of_hits, ranges_hold, rows_of_runs
+from tidegate.kernels.owners import EncodedPoints, open_hits, owners_of_hits, ranges_hold, rows_of_runs
 from tidegate.kernels.select import admit_blocks, select
 from tidegate.language import from_json
 from tidegate.language.limits import NO_LIMITS
@@ -140,27 +140,23 @@ class Segment:
         )
         codes = axes.codes
         sequence = order(unordered.start, unordered.column, first, last, codes, LINE_BITS)
-        clauses, entries = unordered.ordered(sequence)
-        first, last = first[entries], last[entries]
-        entry_start, entry_column, entry_offset = block_entries(
-            clauses.start, clauses.column, first, last, codes, axes.rows
-        )
-        blocks = len(entry_start) - 1
-        table = np.zeros(entry_offset[-1], np.uint64)
+        clauses, moved = unordered.ordered(sequence)
+        first, last = first[moved], last[moved]
+        entries = block_entries(clauses.start, clauses.column, first, last, codes, axes.rows)
+        blocks = len(entries.start) - 1
+        table = np.zeros(entries.offset[-1], np.uint64)
         summary = np.full((axes.row_start[-1] + len(clauses.columns), max(1, -(-blocks // 64))), ~np.uint64(0))
-        fill(
-            clauses.start, clauses.column, clauses.low, clauses.high, first, last,
-            axes.row_start, axes.row_of_code, codes, axes.bucketed, axes.rows,
-            entry_start, entry_column, entry_offset, table, summary,
-        )  # fmt: skip
+        ranges = ClauseRanges(clauses.start, clauses.column, clauses.low, clauses.high)
+        rows = AxisRows(axes.row_start, axes.row_of_code, codes, axes.bucketed, axes.rows)
+        fill(ranges, first, last, rows, entries, table, summary)
         shapes = SegmentShapes(clauses) if len(clauses.likenesses) else None
         found_by_tables = np.arange(len(clauses)) if shapes is None else np.flatnonzero(shapes.driver < 0)
         return Segment(
             clauses=clauses,
             axes=axes,
-            entry_start=entry_start,
-            entry_column=entry_column,
-            entry_offset=entry_offset,
+            entry_start=entries.start,
+            entry_column=entries.column,
+            entry_offset=entries.offset,
             table=table,
             summary=summary,
             alive=_bits(found_by_tables, blocks),
@@ -242,10 +238,8 @@ class Segment:
         publication, clause = self.shapes.driven(near)
         value, code, _, (list_start, _, _, list_value) = encoded
         clauses = self.clauses
-        held = ranges_hold(
-            publication, clause, value, code, list_start, list_value,
-            clauses.start, clauses.column, clauses.low, clauses.high,
-        )  # fmt: skip
+        ranges = ClauseRanges(clauses.start, clauses.column, clauses.low, clauses.high)
+        held = ranges_hold(publication, clause, EncodedPoints(value, code, list_start, list_value), ranges)
         several = clauses.open_start[clause + 1] - clauses.open_start[clause] > 1
         with_more = _runs(publication[held & several]), clause[held & several]
         settled = _runs(publication[held & ~several]), clause[held & ~several]

@@ -34,6 +34,8 @@ FIRST, ROOM, COUNT, LOW = 0, 1, 2, 3
 LIST = 4
 
 _MASK = (1 << LEVELS[2]) - 1
+#: Whether a point of a box is in a rectangle.
+_NONE, _MAYBE, _SURELY = 0, 1, 2
 
 
 # --- boxes ------------------------------------------------------------------------------------------------------------
@@ -98,17 +100,17 @@ def unhide(pool: Any, b5: Any, b10: Any, b15: Any, i: int, one: float) -> None:
 
 @_jit
 def _seen(box: Any, at: int, a: float, b: float, c: float, d: float, since: float) -> int:
-    """0: no point of the box is in the rectangle; 2: one is for sure; 1: there may be one."""
+    """Whether a point of a box is in the rectangle: ``_NONE``, ``_MAYBE`` or ``_SURELY``."""
     a0, a1, c0, c1 = box[at, 0], box[at, 1], box[at, 2], box[at, 3]
     if a0 > a1 or a0 > b or a1 < a or c0 > d or c1 < c or box[at, 5] < since:
-        return 0
+        return _NONE
     if box[at, 4] < since:
-        return 1
+        return _MAYBE
     if a <= a0 and a1 <= b and (c <= c0 <= d or c <= c1 <= d):
-        return 2
+        return _SURELY
     if c <= c0 and c1 <= d and (a <= a0 <= b or a <= a1 <= b):
-        return 2
-    return 1
+        return _SURELY
+    return _MAYBE
 
 
 @_jit
@@ -124,21 +126,21 @@ def found(
             if i & 1023 == 0 and i - 1024 >= low:
                 if i & 32767 == 0 and i - 32768 >= low:
                     seen = _seen(b15, (i >> 15) - 1, a, b, c, d, since)
-                    if seen == 2:
+                    if seen == _SURELY:
                         return True
-                    if seen == 0:
+                    if seen == _NONE:
                         i -= 32768
                         continue
                 seen = _seen(b10, (i >> 10) - 1, a, b, c, d, since)
-                if seen == 2:
+                if seen == _SURELY:
                     return True
-                if seen == 0:
+                if seen == _NONE:
                     i -= 1024
                     continue
             seen = _seen(b5, (i >> 5) - 1, a, b, c, d, since)
-            if seen == 2:
+            if seen == _SURELY:
                 return True
-            if seen == 0:
+            if seen == _NONE:
                 i -= 32
                 continue
         i -= 1

@@ -9,7 +9,7 @@ that rounding decides nothing (see ``shapes.cascade``), and what they leave open
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from tidegate.kernels.compiled import njit
 from tidegate.kernels.shape import distance_of
 from tidegate.kernels.simd import prefetch, rows_within
 
-__all__ = ["BLOCK", "FIRST", "TILE", "find_near", "verify"]
+__all__ = ["BLOCK", "FIRST", "TILE", "NearPairs", "PointRungs", "RowRungs", "Verified", "find_near", "verify"]
 
 #: Points that pass a block together, so that it is read from memory once.
 TILE = 16
@@ -36,6 +36,60 @@ _MORE = np.float32(1.00001)
 
 #: Sums may be taken in any order: the bounds allow for it.
 _fast = njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+
+
+class PointRungs(NamedTuple):
+    """Points, cut into rungs; ``rest`` has what is left after each. The last rung is climbed in ``steps``, after the
+    last of which nothing is left. ``normals`` are the points in doubles.
+    """
+
+    first: NDArray[np.float32]
+    second: NDArray[np.float32]
+    third: NDArray[np.float32]
+    last: NDArray[np.float32]
+    rest: NDArray[np.float32]
+    steps: NDArray[np.int64]
+    normals: NDArray[np.float64]
+
+
+class RowRungs(NamedTuple):
+    """Rows in blocks, cut into rungs, in the order of their places; ``number`` gives the row of a place, which
+    ``exact``, the rows in doubles, and ``radius`` are by.
+    """
+
+    blocks: NDArray[np.float32]
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    widest: NDArray[np.float32]
+    second: NDArray[np.float32]
+    third: NDArray[np.float32]
+    last: NDArray[np.float32]
+    rest: NDArray[np.float32]
+    reject: NDArray[np.float32]
+    accept: NDArray[np.float32]
+    number: NDArray[np.int32]
+    exact: NDArray[np.float64]
+    radius: NDArray[np.float64]
+
+
+class NearPairs(NamedTuple):
+    """The pairs of a tile of points: places of rows that are still open, how far they are, and rows that are near."""
+
+    place: NDArray[np.int32]
+    far: NDArray[np.float32]
+    found: NDArray[np.int32]
+
+
+class Verified(NamedTuple):
+    """Points and rows, each whole in single precision and in doubles, and the bounds that rows have."""
+
+    points: NDArray[np.float32]
+    normals: NDArray[np.float64]
+    rows: NDArray[np.float32]
+    reject: NDArray[np.float32]
+    accept: NDArray[np.float32]
+    exact: NDArray[np.float64]
+    radius: NDArray[np.float64]
 
 
 @_fast
@@ -62,39 +116,28 @@ def _boxes(
 
 
 @_fast
-def _climb(
-    points: NDArray[np.float32],
-    p: int,
-    rests: NDArray[np.float32],
-    rows: NDArray[np.float32],
-    row_rests: NDArray[np.float32],
-    level: int,
-    begin: int,
-    end: int,
-    reject: NDArray[np.float32],
-    accept: NDArray[np.float32],
-    place: NDArray[np.int32],
-    far: NDArray[np.float32],
-    t: int,
-    count: int,
-    found: NDArray[np.int32],
-    written: int,
-) -> Any:
-    """Coordinates begin … end of a rung for the pairs of a point: how many are left open, and the end of ``found``."""
+def _climb(rung: Any, p: int, t: int, count: int, written: int, points: Any, rows: Any, pairs: Any) -> Any:
+    """One rung for the pairs of a point: how many are left open, and the end of ``found``.
+
+    A rung are the coordinates of points and of rows, its level, and from which coordinate on it goes up to which.
+    """
+    mine, theirs, level, begin, end = rung
+    row_rests, reject, accept = rows.rest, rows.reject, rows.accept
+    place, far, found = pairs.place, pairs.far, pairs.found
     left = 0
-    rest = rests[level, p]
+    rest = points.rest[level, p]
     for i in range(count):
         if i + _AHEAD < count:
-            ahead = np.int64(place[t, i + _AHEAD]) * rows.shape[1]
+            ahead = np.int64(place[t, i + _AHEAD]) * theirs.shape[1]
             for j in range(begin, end, _LINE):
-                prefetch(rows, ahead + j)
+                prefetch(theirs, ahead + j)
         r = np.uint64(place[t, i])
         total = np.float64(far[t, i])
         at = begin
         while at < end:
             some = np.float32(0)
             for j in range(np.uint64(at), np.uint64(min(at + _STRIDE, end))):  # unsigned: none is checked for its sign
-                x = rows[r, j] - points[p, j]
+                x = theirs[r, j] - mine[p, j]
                 some += x * x
             total += some
             at += _STRIDE
@@ -110,56 +153,34 @@ def _climb(
 
 @_fast
 def find_near(
-    first: NDArray[np.float32],
-    second: NDArray[np.float32],
-    third: NDArray[np.float32],
-    last: NDArray[np.float32],
-    rest: NDArray[np.float32],
-    steps: NDArray[np.int64],
-    normals: NDArray[np.float64],
-    blocks: NDArray[np.float32],
-    low: NDArray[np.float32],
-    high: NDArray[np.float32],
-    widest: NDArray[np.float32],
-    row_second: NDArray[np.float32],
-    row_third: NDArray[np.float32],
-    row_last: NDArray[np.float32],
-    row_rest: NDArray[np.float32],
-    reject: NDArray[np.float32],
-    accept: NDArray[np.float32],
-    number: NDArray[np.int32],
-    exact: NDArray[np.float64],
-    radius: NDArray[np.float64],
-    begin: int,
-    end: int,
-    start: NDArray[np.int64],
-    found: NDArray[np.int32],
-    work: NDArray[np.int64],
+    points: Any, rows: Any, begin: int, end: int, start: NDArray[np.int64], found: NDArray[np.int32], work: Any
 ) -> Any:
     """The rows within their radius of points begin … end, one after the other in ``found``; start[p + 1] is the end.
 
-    Gives how many there are, and the point to go on with when ``found`` is full. Arrays of rows are in the order of
-    their places in blocks; ``number`` gives the row of a place, which ``exact`` and ``radius`` are by. ``rest`` and
-    ``row_rest`` have the rests after each rung; the last rung is climbed in ``steps``, after the last of which
-    nothing is left. ``work`` counts boxes, rows of blocks, pairs at each later rung, and pairs decided in doubles.
+    ``points`` are ``PointRungs`` and ``rows`` are ``RowRungs``. Gives how many there are, and the point to go on with
+    when ``found`` is full. ``work`` counts boxes, rows of blocks, pairs at each later rung, and pairs decided in
+    doubles.
     """
-    rows, n_blocks, levels = len(number), len(widest), len(rest)
+    first, rest, steps = points.first, points.rest, points.steps
+    blocks, widest, row_rest, reject, number = rows.blocks, rows.widest, rows.rest, rows.reject, rows.number
+    n_rows, n_blocks, levels = len(number), len(widest), len(rest)
     together = min(TILE, end - begin)
     boxes = np.empty((together, n_blocks), np.float32)
     sums = np.empty(BLOCK, np.float32)
-    place, far = np.empty((together, rows), np.int32), np.empty((together, rows), np.float32)
+    place, far = np.empty((together, n_rows), np.int32), np.empty((together, n_rows), np.float32)
+    pairs = NearPairs(place, far, found)
     opened = np.empty(together, np.int64)
     written = 0
     for tile in range(begin, end, together):
-        points = min(together, end - tile)
-        if written + points * rows > len(found):
+        tiled = min(together, end - tile)
+        if written + tiled * n_rows > len(found):
             return written, tile
-        for t in range(points):
-            _boxes(first, tile + t, low, high, boxes, t)
+        for t in range(tiled):
+            _boxes(first, tile + t, rows.low, rows.high, boxes, t)
             opened[t] = 0
-        work[0] += points * n_blocks
+        work[0] += tiled * n_blocks
         for b in range(n_blocks):
-            for t in range(points):
+            for t in range(tiled):
                 if boxes[t, b] > widest[b]:
                     continue
                 work[1] += BLOCK
@@ -174,30 +195,24 @@ def find_near(
                     place[t, count], far[t, count] = at, max(sums[r] - less * less, np.float32(0))
                     count += 1
                 opened[t] = count
-        for t in range(points):
+        for t in range(tiled):
             p, count, n = tile + t, opened[t], written
             work[2] += count
-            count, n = _climb(
-                second, p, rest, row_second, row_rest, 1, 0, row_second.shape[1], reject, accept,
-                place, far, t, count, found, n,
-            )  # fmt: skip
+            rung = (points.second, rows.second, 1, 0, rows.second.shape[1])
+            count, n = _climb(rung, p, t, count, n, points, rows, pairs)
             work[3] += count
-            count, n = _climb(
-                third, p, rest, row_third, row_rest, 2, 0, row_third.shape[1], reject, accept,
-                place, far, t, count, found, n,
-            )  # fmt: skip
+            rung = (points.third, rows.third, 2, 0, rows.third.shape[1])
+            count, n = _climb(rung, p, t, count, n, points, rows, pairs)
             work[4] += count
             for level in range(3, levels):
-                count, n = _climb(
-                    last, p, rest, row_last, row_rest, level, steps[level - 3], steps[level - 2], reject, accept,
-                    place, far, t, count, found, n,
-                )  # fmt: skip
+                rung = (points.last, rows.last, level, steps[level - 3], steps[level - 2])
+                count, n = _climb(rung, p, t, count, n, points, rows, pairs)
             work[5] += count
             for i in range(written, n):
                 found[i] = number[found[i]]
             for i in range(count):
                 r = number[place[t, i]]
-                if distance_of(exact[r], normals[p]) <= radius[r]:
+                if distance_of(rows.exact[r], points.normals[p]) <= rows.radius[r]:
                     found[n] = r
                     n += 1
             written = n
@@ -207,13 +222,7 @@ def find_near(
 
 @_fast
 def verify(
-    points: NDArray[np.float32],
-    normals: NDArray[np.float64],
-    rows: NDArray[np.float32],
-    reject: NDArray[np.float32],
-    accept: NDArray[np.float32],
-    exact: NDArray[np.float64],
-    radius: NDArray[np.float64],
+    pairs: Any,
     start: NDArray[np.int64],
     candidates: NDArray[np.int32],
     begin: int,
@@ -223,8 +232,10 @@ def verify(
 ) -> int:
     """The candidates of points begin … end that are near: all coordinates, given up as soon as a pair is too far.
 
-    Manassiev and Jacobsen 2004, §5.2, 64 coordinates at a time. Gives how many there are.
+    Manassiev and Jacobsen 2004, §5.2, 64 coordinates at a time. ``pairs`` are ``Verified``. Gives how many there are.
     """
+    points, rows, reject, accept = pairs.points, pairs.rows, pairs.reject, pairs.accept
+    normals, exact, radius = pairs.normals, pairs.exact, pairs.radius
     width = rows.shape[1]
     n = 0
     for p in range(begin, end):

@@ -1,12 +1,12 @@
 """Shapes in streams: how near the last readings of each source come to the shapes that are looked for.
 
 A *track* is what one source has told a group of subscriptions (those of one filter and attribute): its last readings,
-side by side in a slab of a common pool, each with the version at which it appeared. A *band* is the subscriptions of a
-group whose windows have the same length; a window's normal form is worked out once for them all. Most are then told
-apart by a few features (block means, and how much is left), whose distance is never more than that of the normal forms
-(Keogh et al. 2001; the rest as in Hjaltason and Samet 2003, by the triangle inequality). The others are measured
-number by number, exactly as ``kernels/shape.py`` does, until they are too far. An *excursion* is kept while it lasts,
-in a list that hangs on its track.
+side by side in a slab of a common pool (``kernels/tracks.py``), each with the version at which it appeared. A *band* is
+the subscriptions of a group whose windows have the same length; a window's normal form is worked out once for them all.
+Most are then told apart by a few features (block means, and how much is left), whose distance is never more than that
+of the normal forms (Keogh et al. 2001; the rest as in Hjaltason and Samet 2003, by the triangle inequality). The others
+are measured number by number, exactly as ``kernels/shape.py`` does, until they are too far. An *excursion* is kept
+while it lasts, in a list that hangs on its track.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from tidegate.kernels.compiled import njit
 from tidegate.kernels.hash_table import spot_of
 from tidegate.kernels.shape import normal_form
+from tidegate.kernels.tracks import room_of, unneeded
 
 __all__ = [
     "DONE", "FEATURES", "FREE", "LANES", "NO_EXCURSIONS", "NO_POOL", "NO_TRACKS", "ROWS", "SLACK", "TOLD", "WASTE",
-    "features_of", "link_excursions", "pack_tracks", "step_excursions",
+    "features_of", "link_excursions", "step_excursions",
 ]  # fmt: skip
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
@@ -69,63 +70,6 @@ def link_excursions(
     for e in range(len(excursion_track)):
         excursion_next[e] = track_open[excursion_track[e]]
         track_open[excursion_track[e]] = e
-
-
-@_jit
-def _target(longest: int) -> int:
-    """The room that a track needs: its window, and some more, so that it seldom has to move."""
-    return longest + (longest >> 3) + 8
-
-
-@_jit
-def _oldest(base: int, count: int, longest: int, ended: int, pool_version: Any) -> int:
-    """How many of the oldest readings of a track no window will ever need.
-
-    A subscription's own readings are those that appeared while it was there. What waited may have appeared earlier than
-    what is before it and lie in between; a reading *counts* if none before it is of a later version that matters, and
-    then the last ones that count, as many as the longest window has, are all anyone's or older than anyone's.
-    """
-    if not longest:
-        return count
-    found = 0
-    for i in range(base + count - 1, base - 1, -1):
-        if pool_version[i] & 1 and pool_version[i] >> 1 < ended:
-            found += 1
-            if found == longest:
-                return i - base
-    return 0
-
-
-@_jit
-def pack_tracks(
-    order: NDArray[np.int64],
-    longest: NDArray[np.int64],
-    ended: int,
-    track_group: NDArray[np.int64],
-    track_base: NDArray[np.int64],
-    track_room: NDArray[np.int64],
-    track_count: NDArray[np.int64],
-    track_tangle: NDArray[np.int64],
-    pool_value: NDArray[np.float64],
-    pool_version: NDArray[np.int64],
-) -> int:
-    """Move the slabs together, in the order they lie in, and take room back that is no longer needed; the new end.
-
-    ``ended`` is the first version at which somebody who is still here ended.
-    """
-    end = 0
-    for t in order:
-        base, count, wanted = track_base[t], track_count[t], _target(longest[track_group[t]])
-        if track_room[t] > 2 * wanted:
-            gone = _oldest(base, count, longest[track_group[t]], ended, pool_version)
-            base, count = base + gone, count - gone
-            track_tangle[t] = max(track_tangle[t] - gone, -1)
-            track_count[t], track_room[t] = count, max(count, wanted)
-        for i in range(count):
-            pool_value[end + i], pool_version[end + i] = pool_value[base + i], pool_version[base + i]
-        track_base[t] = end
-        end += track_room[t]
-    return end
 
 
 @_jit
@@ -268,7 +212,7 @@ def step_excursions(
                     more = max(members, len(out))
                     out = np.concatenate((out, np.empty((more, 4), np.int64)))
                     out_distance = np.concatenate((out_distance, np.empty(more)))
-                target = _target(group_longest[g])
+                target = room_of(group_longest[g])
                 one, two = source[item, 0], source[item, 1]
                 spot = spot_of(table, g, one, two, track_group, track_source)
                 t = table[spot]
@@ -287,7 +231,7 @@ def step_excursions(
                     group_tracks[g] += 1
                 base, count, room = track_base[t], track_count[t], track_room[t]
                 if count == room:
-                    gone = _oldest(base, count, group_longest[g], ended, pool_version)
+                    gone = unneeded(base, count, group_longest[g], ended, pool_version)
                     if gone > room >> 4:
                         count -= gone
                         for i in range(base, base + count):

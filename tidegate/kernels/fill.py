@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.bits import LINE, LINE_BITS
 from tidegate.kernels.compiled import njit
 
-__all__ = ["block_entries", "fill"]
+__all__ = ["AxisRows", "BlockEntries", "ClauseRanges", "block_entries", "fill"]
 
 _ONE = np.uint64(1)
+
+
+class ClauseRanges(NamedTuple):
+    """Ranges [low, high) of columns; those of clause c are start[c] … start[c + 1], of one column together."""
+
+    start: NDArray[np.int64]
+    column: NDArray[np.uint16]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+class AxisRows(NamedTuple):
+    """The codes and rows of columns, and which columns are bucketed."""
+
+    row_start: NDArray[np.int64]
+    row_of_code: NDArray[np.uint16]
+    codes: NDArray[np.int32]
+    edges: NDArray[np.uint8]
+    rows: NDArray[np.int32]
+
+
+class BlockEntries(NamedTuple):
+    """Which columns each block asks about, those that prune most first, and where their rows begin, in words. Those of
+    block b are start[b] … start[b + 1]; the last offset is the size of the table.
+    """
+
+    start: NDArray[np.int64]
+    column: NDArray[np.uint16]
+    offset: NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
@@ -21,11 +52,8 @@ def block_entries(
     last: NDArray[np.int32],
     codes: NDArray[np.int32],
     rows: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.uint16], NDArray[np.int64]]:
-    """Which columns each block asks about, those that prune most first, and where their rows begin.
-
-    Returns (entry start per block, column, offset in words; the last offset is the size of the table).
-    """
+) -> BlockEntries:
+    """Which columns each block asks about; ``codes`` and ``rows`` are of columns."""
     clauses = len(start) - 1
     blocks = (clauses + LINE_BITS - 1) // LINE_BITS
     entry_start = np.zeros(blocks + 1, np.int64)
@@ -57,35 +85,31 @@ def block_entries(
     entry_offset = np.zeros(total + 1, np.int64)
     for e in range(total):
         entry_offset[e + 1] = entry_offset[e] + np.int64(rows[entry_column[e]]) * LINE
-    return entry_start, entry_column[:total].copy(), entry_offset
+    return BlockEntries(entry_start, entry_column[:total].copy(), entry_offset)
 
 
 @njit(cache=True, nogil=True)
 def fill(
-    start: NDArray[np.int64],
-    column: NDArray[np.uint16],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    ranges: ClauseRanges,
     first: NDArray[np.int32],
     last: NDArray[np.int32],
-    row_start: NDArray[np.int64],
-    row_of_code: NDArray[np.uint16],
-    codes: NDArray[np.int32],
-    edges: NDArray[np.uint8],
-    rows: NDArray[np.int32],
-    entry_start: NDArray[np.int64],
-    entry_column: NDArray[np.uint16],
-    entry_offset: NDArray[np.int64],
+    axes: AxisRows,
+    entries: BlockEntries,
     table: NDArray[np.uint64],
     summary: NDArray[np.uint64],
 ) -> None:
     """Set the bits of ``table``, clear those of ``summary``, which come as zeros and as ones.
+
+    ``first`` and ``last`` are the codes that each range reaches, the last one excluded.
 
     Code q of column c has the row row_of_code[row_start[c] + q] and the summary row row_start[c] + c + 1 + q. Missing
     values have row 0 and the summary row row_start[c] + c. A bucketed column (edges[c] = 1) has a row before the first
     bucket and one after the last, which unbounded ranges reach: every bucket has neighbours, and a range that reaches
     both of them contains it whole.
     """
+    start, column, low, high = ranges.start, ranges.column, ranges.low, ranges.high
+    row_start, row_of_code, codes, edges, rows = axes.row_start, axes.row_of_code, axes.codes, axes.edges, axes.rows
+    entry_start, entry_column, entry_offset = entries.start, entries.column, entries.offset
     clauses = len(start) - 1
     blocks = len(entry_start) - 1
     entry_of = np.empty(len(codes), np.int64)

@@ -6,7 +6,7 @@ before it of the same filter. Knows nothing of what is done with them.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from tidegate.kernels.compiled import njit
 from tidegate.kernels.encode import mixed
 
-__all__ = ["chain", "compact_pairs", "digests", "order_ties", "own_numbers", "rows_of", "texts_of", "transpose"]
+__all__ = [
+    "FilterPairs", "FilterWindows", "chain", "compact_pairs", "digests", "order_ties", "own_numbers", "rows_of",
+    "texts_of", "transpose",
+]  # fmt: skip
 
 _jit = njit(cache=True, nogil=True)
 
@@ -103,6 +106,25 @@ def rows_of(start: NDArray[np.int64], hits: NDArray[np.int32], rows: NDArray[np.
     return picked_start, picked
 
 
+class FilterPairs(NamedTuple):
+    """Publications that passed filters: for each pair the publication's place in memory, the pair before it of its
+    filter (−1: none), which of its filter's it is, and the filter.
+    """
+
+    item: NDArray[np.int64]
+    before: NDArray[np.int64]
+    number: NDArray[np.int64]
+    filter: NDArray[np.int32]
+
+
+class FilterWindows(NamedTuple):
+    """For how long and for how many publications what passed a filter is remembered, and the filter's last pair."""
+
+    reach: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    head: NDArray[np.int64]
+
+
 @_jit
 def chain(
     start: NDArray[np.int64],
@@ -111,20 +133,17 @@ def chain(
     first_pair: int,
     head: NDArray[np.int64],
     count: NDArray[np.int64],
-    pair_item: NDArray[np.int64],
-    pair_before: NDArray[np.int64],
-    pair_number: NDArray[np.int64],
-    pair_filter: NDArray[np.int32],
+    pairs: FilterPairs,
 ) -> None:
     """Append the pairs of a batch, each linked to the one before it of its filter and numbered within it."""
     pair = first_pair
     for p in range(len(start) - 1):
         for i in range(start[p], start[p + 1]):
             f = hits[i]
-            pair_item[pair] = first_item + p
-            pair_filter[pair] = f
-            pair_before[pair] = head[f]
-            pair_number[pair] = count[f]
+            pairs.item[pair] = first_item + p
+            pairs.filter[pair] = f
+            pairs.before[pair] = head[f]
+            pairs.number[pair] = count[f]
             count[f] += 1
             head[f] = pair
             pair += 1
@@ -149,27 +168,23 @@ def transpose(hits: NDArray[np.int32], filters: int, first_pair: int) -> Any:
 @_jit
 def compact_pairs(
     clock: int,
-    pairs: int,
+    count: int,
     time: NDArray[np.int64],
     version: NDArray[np.int64],
-    reach: NDArray[np.int64],
-    depth: NDArray[np.int64],
-    head: NDArray[np.int64],
-    pair_item: NDArray[np.int64],
-    pair_before: NDArray[np.int64],
-    pair_number: NDArray[np.int64],
-    pair_filter: NDArray[np.int32],
+    windows: FilterWindows,
+    pairs: FilterPairs,
     wanted: NDArray[np.uint8],
 ) -> int:
-    """Drop the pairs that no window reaches, in place; how many are left. Marks the publications that are wanted.
+    """Drop the pairs that no window reaches, in place; how many of ``count`` are left. Marks what is wanted.
 
     A window that is counted holds the last ``depth`` of what appeared since its subscription was made. What waited may
     have appeared before that and lie in between: a pair after one of a later version is somebody's own, but perhaps
     not everybody's, and does not count.
     """
+    reach, depth, head = windows.reach, windows.depth, windows.head
     newest, last = np.full(len(head), -(2**62)), np.zeros(len(head), np.int64)
-    for pair in range(pairs):
-        f, v = pair_filter[pair], version[pair_item[pair]]
+    for pair in range(count):
+        f, v = pairs.filter[pair], version[pairs.item[pair]]
         if v >= newest[f]:
             newest[f] = v
             last[f] += 1
@@ -177,14 +192,14 @@ def compact_pairs(
     newest[:] = -(2**62)
     head[:] = -1
     kept = 0
-    for pair in range(pairs):
-        f, p = pair_filter[pair], pair_item[pair]
+    for pair in range(count):
+        f, p = pairs.filter[pair], pairs.item[pair]
         if version[p] >= newest[f]:
             newest[f] = version[p]
             last[f] -= 1
         if clock - time[p] < reach[f] or (last[f] < 0 and depth[f] > 0):
-            pair_item[kept], pair_filter[kept], pair_number[kept] = p, f, pair_number[pair]
-            pair_before[kept] = head[f]
+            pairs.item[kept], pairs.filter[kept], pairs.number[kept] = p, f, pairs.number[pair]
+            pairs.before[kept] = head[f]
             head[f] = kept
             wanted[p] = 1
             kept += 1

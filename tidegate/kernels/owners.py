@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.compiled import njit
 from tidegate.kernels.encode import mixed
+from tidegate.kernels.fill import ClauseRanges
 
-__all__ = ["join_rows", "notification_ids", "open_hits", "owners_of_hits", "ranges_hold", "rows_of_runs", "text_hashes"]
+__all__ = [
+    "EncodedPoints", "join_rows", "notification_ids", "open_hits", "owners_of_hits", "ranges_hold", "rows_of_runs",
+    "text_hashes",
+]  # fmt: skip
+
+
+class EncodedPoints(NamedTuple):
+    """A batch on the axes of a segment: the points of publications, or −2 − the number of a list of points as code."""
+
+    value: NDArray[np.float64]
+    code: NDArray[np.int32]
+    list_start: NDArray[np.int64]
+    list_value: NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True)
@@ -38,16 +51,12 @@ def open_hits(
 def ranges_hold(
     publication: NDArray[np.int64],
     clause: NDArray[np.int32],
-    value: NDArray[np.float64],
-    code: NDArray[np.int32],
-    list_start: NDArray[np.int64],
-    list_value: NDArray[np.float64],
-    start: NDArray[np.int64],
-    column: NDArray[np.uint16],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
+    points: EncodedPoints,
+    ranges: ClauseRanges,
 ) -> NDArray[np.bool_]:
-    """Whether the ranges of clauses hold for publications, pair by pair; ranges of one column stand together."""
+    """Whether the ranges of clauses hold for publications, pair by pair."""
+    value, code, list_start, list_value = points.value, points.code, points.list_start, points.list_value
+    start, column, low, high = ranges.start, ranges.column, ranges.low, ranges.high
     held = np.ones(len(publication), np.bool_)
     for i in range(len(publication)):
         p, k, end = publication[i], start[clause[i]], start[clause[i] + 1]

@@ -25,6 +25,7 @@ __all__ = [
     "DEPTH",
     "DIV",
     "DIVIDE",
+    "EARTH_RADIUS",
     "HAVERSINE",
     "LANES",
     "MOD",
@@ -54,7 +55,8 @@ STEP = 7
 #: Lanes of one run, and how deep the stack may be.
 LANES, DEPTH = 64, 32
 
-_RADIUS = 6_371_008.8
+#: Mean radius of the Earth in metres (IUGG R₁).
+EARTH_RADIUS = 6_371_008.8
 _SLACK = 1e-9
 
 
@@ -66,7 +68,7 @@ def metres(lon: float, lat: float, lon2: float, lat2: float) -> float:
     phi, phi2 = math.radians(lat), math.radians(lat2)
     up, across = math.sin((phi2 - phi) / 2), math.sin(math.radians(lon2 - lon) / 2)
     a = up * up + math.cos(phi) * math.cos(phi2) * (across * across)
-    return 2 * _RADIUS * math.asin(math.sqrt(min(a, 1.0)))
+    return 2 * EARTH_RADIUS * math.asin(math.sqrt(min(a, 1.0)))
 
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
@@ -220,9 +222,9 @@ def bounds(
                     v = values[rows[i], steps[q, 2 + axis]]
                     gap = max(0.0, max(least[b + axis] - v, v - most[b + axis]))  # 0 where there is no point
                     square += gap * gap
-                near = 2 * _RADIUS * math.asin(min(1.0, math.sqrt(square) / 2))
+                near = 2 * EARTH_RADIUS * math.asin(min(1.0, math.sqrt(square) / 2))
                 low[top, i] = np.nan if math.isnan(values[rows[i], a]) else near * (1 - _SLACK) - 1.0
-                high[top, i] = math.pi * _RADIUS * (1 + _SLACK)
+                high[top, i] = math.pi * EARTH_RADIUS * (1 + _SLACK)
             top += 1
         else:
             top -= 1

@@ -9,19 +9,21 @@ Nothing here knows what a series is.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numpy.typing import NDArray
 
 from tidegate.kernels.bits import count_ones, trailing_zeros
 from tidegate.kernels.compiled import njit
+from tidegate.kernels.growth import grown
 from tidegate.kernels.simd import LONG, Simd
 
-__all__ = ["BOXES", "SPHERES", "centred", "in_boxes", "in_intervals", "in_spheres"]
+__all__ = ["BOXES", "SPHERES", "BoxTree", "centred", "in_boxes", "in_intervals", "in_spheres"]
 
 #: Spheres in a group, as many as a word has bits; and in a node of a tree of boxes.
 SPHERES, BOXES = 64, 24
@@ -148,20 +150,13 @@ def _boxed(context: Any, boxes: Any, group: Any, width: Any, points: Any, point:
 
 
 @_jit
-def _grown(rows: Any, needed: int) -> Any:
-    larger = np.empty(max(2 * len(rows), needed), rows.dtype)
-    larger[: len(rows)] = rows
-    return larger
-
-
-@_jit
 def _emptied(words: Any, rows: Any, begin: int) -> Any:
     """Bits become row numbers, from ``begin`` on, and are cleared; the rows, which may have moved, and their end."""
     count = 0
     for w in range(len(words)):
         count += count_ones(words[w])
     if begin + count > len(rows):
-        rows = _grown(rows, begin + count)
+        rows = grown(rows, begin + count)
     at = begin
     for w in range(len(words)):
         word = words[w]
@@ -229,10 +224,7 @@ def centred(low: Any, high: Any, few: int) -> Any:
             from_, to = (begin, first) if side == 0 else (last, end)
             if to > from_:
                 if count == len(centres):
-                    centres, begins, ends = _grown(centres, 0), _grown(begins, 0), _grown(ends, 0)
-                    more = np.empty((2 * count, 2), np.int64)
-                    more[:count] = sides
-                    sides = more
+                    centres, begins, ends, sides = grown(centres), grown(begins), grown(ends), grown(sides)
                 begins[count], ends[count], sides[node, side] = from_, to, count
                 count += 1
         node += 1
@@ -338,17 +330,27 @@ def in_intervals(trees: Any, lists: Any, points: Any, width: int, words: int, en
     return rows[:at]
 
 
-@_jit
-def in_boxes(
-    nodes: Any, boxes: Any, spheres: Any, points: Any, clipped: Any, width: int, words: int, ends: Any, tested: Any
-) -> Any:
-    """The rows of the spheres that hold each point, found by a tree of boxes.
+class BoxTree(NamedTuple):
+    """A tree of boxes over groups of spheres. A node is (its group, entries, first child); a leaf has no child, −1, and
+    its group is one of spheres. Children of a node are numbered one after another.
+    """
 
-    A node is (its group, entries, first child); a leaf has no child, -1, and its group is one of spheres. Children of
-    a node are numbered one after another. Each entry of each node that a point comes to counts as tested, as the paper
+    nodes: NDArray[np.int64]
+    boxes: NDArray[np.float64]
+    centres: NDArray[np.float64]
+    limits: NDArray[np.float64]
+    names: NDArray[np.int32]
+
+
+@_jit
+def in_boxes(tree: Any, points: Any, clipped: Any, width: int, words: int, ends: Any, tested: Any) -> Any:
+    """The rows of the spheres that hold each point, found by a ``BoxTree``.
+
+    Each entry of each node that a point comes to counts as tested, as the paper
     has it. A node is gone to once for all points that come to it.
     """
-    centres, limits, names = spheres
+    nodes, boxes = tree.nodes, tree.boxes
+    centres, limits, names = tree.centres, tree.limits, tree.names
     found, everyone = np.zeros((min(_TOGETHER, len(ends)), words), np.uint64), ~np.uint64(0)
     rows, at = np.empty(1024, np.int32), 0
     stack, comers = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.uint64)

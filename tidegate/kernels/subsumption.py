@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tidegate.kernels.compiled import njit
+from tidegate.kernels.growth import grown
 
 __all__ = ["NO", "UNDECIDED", "WRONG", "YES", "in_one", "in_union", "seems_in_union"]
 
@@ -64,16 +65,6 @@ def in_one(low: Any, high: Any, box_low: Any, box_high: Any) -> tuple[int, int]:
 
 
 # --- exactly ----------------------------------------------------------------------------------------------------------
-
-
-@_jit
-def _grown(array: Any, size: int) -> Any:
-    """The same in an array with more room. In loops, like all copying here: numba compiles slices ten times as long."""
-    new = np.empty((size, *array.shape[1:]), array.dtype)
-    old, flat = array.reshape(-1), new.reshape(-1)
-    for i in range(len(old)):
-        flat[i] = old[i]
-    return new
 
 
 @_jit
@@ -192,7 +183,7 @@ def in_union(low: Any, high: Any, box_low: Any, box_high: Any, budget: int) -> t
         first, last = spans[top, 0], spans[top, 1]
         start = last if top > 0 and spans[top - 1, 0] == first else first
         if len(pool) < start + last - first:
-            pool = _grown(pool, 2 * len(pool))
+            pool = grown(pool)
         answer, count, best, end = _look(low, high, pieces[top], pool, first, last, start, scale)
         looked += 1
         compared += count
@@ -201,7 +192,7 @@ def in_union(low: Any, high: Any, box_low: Any, box_high: Any, budget: int) -> t
         if answer == YES:
             continue
         if len(pieces) < top + 2 * d:
-            pieces, spans = _grown(pieces, 2 * len(pieces)), _grown(spans, 2 * len(pieces))
+            pieces, spans = grown(pieces), grown(spans)
         before = top
         top = _cut(low, high, best, pieces, top, core, left, order, scale)
         for at in range(before, top):

@@ -13,25 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.compiled import njit
-from tidegate.kernels.score import metres
+from tidegate.kernels.growth import grown
+from tidegate.kernels.score import EARTH_RADIUS, metres
 
 __all__ = ["step_together"]
 
 #: How much squares of chords may differ from what the formula of distances gives, relatively and with room to spare,
 #: unless they are so many metres or less.
 _MARGIN, _TINY = 1e-6, 0.1
-_RADIUS = 6_371_008.8
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
 # Written into the callers, which call them for everything that is told.
 _within = njit(nogil=True, error_model="numpy", inline="always")
-
-
-@_jit
-def _grown(array: Any, needed: int) -> Any:
-    larger = np.empty(max(2 * len(array), needed), array.dtype)
-    larger[: len(array)] = array
-    return larger
 
 
 @_within
@@ -83,9 +76,9 @@ def _told(outs: Any, n: int, s: int, t: int, distance: float, chosen: Any, size:
     """Note one combination."""
     slots, moments, far, item_start, items = outs
     if n == len(slots):
-        slots, moments, far, item_start = _grown(slots, 0), _grown(moments, 0), _grown(far, 0), _grown(item_start, 0)
+        slots, moments, far, item_start = grown(slots), grown(moments), grown(far), grown(item_start)
     if item_start[n] + size > len(items):
-        items = _grown(items, item_start[n] + size)
+        items = grown(items, item_start[n] + size)
     slots[n], moments[n], far[n] = s, t, distance
     for d in range(size):
         items[item_start[n] + d] = chosen[d]
@@ -164,7 +157,7 @@ def step_together(
                 if placed:
                     if math.isnan(values[item, place[0]]):
                         continue
-                    half = math.sin(min(near[s] / (2 * _RADIUS), math.pi / 2))
+                    half = math.sin(min(near[s] / (2 * EARTH_RADIUS), math.pi / 2))
                     square = 4 * half * half
                 # nearly always the most recent of each filter will do
                 ok = not every[s]

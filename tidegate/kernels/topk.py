@@ -23,185 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.compiled import njit
+from tidegate.kernels.growth import grown
 from tidegate.kernels.score import DEPTH, LANES, bounds, scores
+from tidegate.kernels.tracked import FOREVER, crowded, deadline, insert, purge, reread, tell
 
-__all__ = ["FOREVER", "step_topk"]
-
-#: A moment, or a place in a filter's sequence, that never comes.
-FOREVER = np.int64(2**62)
+__all__ = ["step_topk"]
 
 #: Publications whose bounds are computed together.
 _TILE = 128
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
-# What is called for every publication that counts is written into its callers: handing over thirty arrays takes longer
-# than what is done with them.
-_within = njit(nogil=True, error_model="numpy", inline="always")
-
-
-@_within
-def _purge(base: int, n: int, bound: int, score: Any, item: Any, when: Any, told: Any) -> int:
-    """Drop what came at ``bound`` or before; how many are left."""
-    kept = 0
-    for i in range(n):
-        if when[base + i] > bound:
-            if kept != i:
-                score[base + kept], item[base + kept] = score[base + i], item[base + i]
-                when[base + kept], told[base + kept] = when[base + i], told[base + i]
-            kept += 1
-    return kept
-
-
-@_jit
-def _drop_beaten(base: int, n: int, k: int, score: Any, item: Any, when: Any, told: Any) -> int:
-    """Drop what has k later and better ones before it; how many are left."""
-    kept = 0
-    for i in range(n):
-        better = 0
-        for j in range(kept):  # what was dropped is itself behind k that are kept and beat this one too
-            if item[base + j] > item[base + i]:
-                better += 1
-                if better == k:
-                    break
-        if better < k:
-            if kept != i:
-                score[base + kept], item[base + kept] = score[base + i], item[base + i]
-                when[base + kept], told[base + kept] = when[base + i], told[base + i]
-            kept += 1
-    return kept
-
-
-@_within
-def _insert(base: int, n: int, x: float, what: int, at: int, score: Any, item: Any, when: Any, told: Any) -> int:
-    """Put the newest publication in its place, before what scores the same; the place."""
-    low, high = 0, n
-    while low < high:
-        middle = (low + high) // 2
-        if score[base + middle] < x:
-            low = middle + 1
-        else:
-            high = middle
-    for i in range(n, low, -1):
-        score[base + i], item[base + i] = score[base + i - 1], item[base + i - 1]
-        when[base + i], told[base + i] = when[base + i - 1], told[base + i - 1]
-    score[base + low], item[base + low], when[base + low], told[base + low] = x, what, at, 0
-    return low
-
-
-@_jit
-def _reread(
-    base: int,
-    n: int,
-    room: int,
-    pair: int,
-    now: int,
-    counted: bool,
-    bound: int,
-    since: int,
-    until: int,
-    steps: Any,
-    values: Any,
-    time: Any,
-    version: Any,
-    pair_item: Any,
-    pair_before: Any,
-    numbers: Any,
-    position: int,
-    score: Any,
-    item: Any,
-    when: Any,
-    told: Any,
-    stack: Any,
-    spare: Any,
-    spare_item: Any,
-) -> Any:
-    """Track the best of the window again, at most ``room``: how many, and the bar.
-
-    ``pair`` is the filter's last pair so far; ``bound`` the last moment, or place, that is not in the window any more.
-    """
-    for i in range(n):  # at most k − 1 are left, and whether they were told must be kept
-        spare_item[i], spare[i] = item[base + i], told[base + i]
-    found, seen, left_out = 0, 0, False
-    while pair >= 0:
-        p = pair_item[pair]
-        own = since <= version[p] < until
-        at = now - seen if counted else time[p]
-        if at <= bound:
-            break
-        if own:
-            seen += 1
-            scores(steps, values, p, numbers, position, 1, stack)
-            x = stack[0, 0]
-            if math.isfinite(x) and (found < room or x < score[base + found - 1]):
-                low, high = 0, found  # older than all before: after what scores the same
-                while low < high:
-                    middle = (low + high) // 2
-                    if score[base + middle] <= x:
-                        low = middle + 1
-                    else:
-                        high = middle
-                if found == room:
-                    found -= 1
-                    left_out = True
-                for i in range(found, low, -1):
-                    score[base + i], item[base + i] = score[base + i - 1], item[base + i - 1]
-                    when[base + i], told[base + i] = when[base + i - 1], told[base + i - 1]
-                was_told = 0
-                for i in range(n):
-                    if spare_item[i] == p:
-                        was_told = spare[i]
-                score[base + low], item[base + low], when[base + low], told[base + low] = x, p, at, was_told
-                found += 1
-            elif math.isfinite(x):
-                left_out = True
-        pair = pair_before[pair]
-    return found, score[base + found - 1] if left_out else np.inf
-
-
-@_within
-def _deadline(base: int, n: int, k: int, width: int, when: Any) -> Any:
-    """When the first of the k best leaves the window."""
-    first = FOREVER
-    for i in range(min(n, k)):
-        first = min(first, when[base + i] + width)
-    return first
-
-
-@_jit
-def _grown(out: NDArray[np.int64], out_score: NDArray[np.float64], needed: int) -> Any:
-    rows = max(2 * len(out), needed)
-    more, more_scores = np.empty((rows, 3), np.int64), np.empty(rows)
-    more[: len(out)], more_scores[: len(out)] = out, out_score
-    return more, more_scores
-
-
-@_within
-def _tell(
-    out: Any, out_score: Any, n: int, slot: int, base: int, best: int, at: int, end: int,
-    score: Any, item: Any, told: Any,
-) -> int:  # fmt: skip
-    """Note the k best that were not told yet; there is room for k."""
-    for i in range(best):
-        if told[base + i] == 0:
-            told[base + i] = 1
-            if at <= end:
-                out[n, 0], out[n, 1], out[n, 2], out_score[n] = slot, at, item[base + i], score[base + i]
-                n += 1
-    return n
-
-
-@_jit
-def _crowded(
-    base: int, n: int, room: int, k: int, bound: int, bar: float, score: Any, item: Any, when: Any, told: Any
-) -> Any:
-    """Make room for one more where all is taken: how many are left, and the bar."""
-    n = _purge(base, n, bound, score, item, when, told)
-    if n == room:
-        n = _drop_beaten(base, n, k, score, item, when, told)
-    fewer = max(2 * k, room // 2)
-    if n > fewer and 4 * n > 3 * room:
-        n, bar = fewer, score[base + fewer - 1]
-    return n, bar
 
 
 @_jit
@@ -325,7 +156,7 @@ def step_topk(
                         base, k, width = base_of[slot], k_of[slot], width_of[slot]
                         bar_before, due_before, n = bar[i], due[i], count[slot]
                         if n_out + k >= len(out_score):
-                            out, out_score = _grown(out, out_score, n_out + k + 1)
+                            out, out_score = grown(out, n_out + k + 1), grown(out_score, n_out + k + 1)
                         if counted:
                             if not own:  # one more publication lies between what is tracked and now, but not for us
                                 for e in range(n):
@@ -334,39 +165,40 @@ def step_topk(
                                     due[i] += 1
                                 stale = True
                                 continue
-                            n = _purge(base, n, now - width, score, item, when, told)
+                            n = purge(base, n, now - width, score, item, when, told)
                         else:
                             while due[i] <= now:
                                 moment = due[i]
-                                n = _purge(base, n, moment - width, score, item, when, told)
+                                n = purge(base, n, moment - width, score, item, when, told)
                                 if n < k and bar[i] < np.inf:
                                     wants[slot] |= moment - last[slot] < width // 4
                                     last[slot] = moment
-                                    n, bar[i] = _reread(
+                                    n, bar[i] = reread(
                                         base, n, max(2 * k, room[slot] // 2), before, 0, False, moment - width,
                                         since[slot], until[slot], steps, values, time, version,
                                         pair_item, pair_before, numbers, i,
                                         score, item, when, told, scratch, spare, spare_item,
                                     )  # fmt: skip
                                 if n_out + 2 * k >= len(out_score):
-                                    out, out_score = _grown(out, out_score, n_out + 2 * k + 1)
-                                n_out = _tell(
+                                    needed = n_out + 2 * k + 1
+                                    out, out_score = grown(out, needed), grown(out_score, needed)
+                                n_out = tell(
                                     out, out_score, n_out, slot, base, min(n, k), moment, end[slot], score, item, told
                                 )
-                                due[i] = _deadline(base, n, k, width, when)
+                                due[i] = deadline(base, n, k, width, when)
                             if is_far and low[0, j] <= bar[i]:  # the window was read again, and the bar is higher now
                                 scores(steps, values, p, numbers, i, 1, scratch)
                                 x, is_scored = scratch[0, 0], True
                         if is_scored and x <= bar[i]:
                             if n == room[slot]:
-                                n, bar[i] = _crowded(
+                                n, bar[i] = crowded(
                                     base, n, room[slot], k, now - width, bar[i], score, item, when, told
                                 )
                             if x <= bar[i]:
-                                place = _insert(base, n, x, p, now, score, item, when, told)
+                                place = insert(base, n, x, p, now, score, item, when, told)
                                 n += 1
                                 if place < k and not counted:  # the others of the k best were told before
-                                    n_out = _tell(
+                                    n_out = tell(
                                         out,
                                         out_score,
                                         n_out,
@@ -383,17 +215,17 @@ def step_topk(
                             if n < k and bar[i] < np.inf:
                                 wants[slot] |= now - last[slot] < width // 4
                                 last[slot] = now
-                                n, bar[i] = _reread(
+                                n, bar[i] = reread(
                                     base, n, max(2 * k, room[slot] // 2), pair, now, True, now - width,
                                     since[slot], until[slot], steps, values, time, version,
                                     pair_item, pair_before, numbers, i,
                                     score, item, when, told, scratch, spare, spare_item,
                                 )  # fmt: skip
-                            n_out = _tell(
+                            n_out = tell(
                                 out, out_score, n_out, slot, base, min(n, k), time[p], closing[slot], score, item, told
                             )
                         count[slot] = n
-                        due[i] = _deadline(base, n, k, width, when)
+                        due[i] = deadline(base, n, k, width, when)
                         next_due, top_bar = min(next_due, due[i]), max(top_bar, bar[i])
                         stale |= (due_before == next_due and due[i] > next_due) or (
                             bar_before == top_bar and bar[i] < top_bar

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tidegate.errors import MessageError
-from tidegate.kernels.past import COMPARISONS
+from tidegate.kernels.past_atoms import COMPARISONS
 from tidegate.language import DEFAULT_LIMITS, Call, Limits, Literal, Node, parse, to_text, walk
 from tidegate.patterns import Pattern
 from tidegate.patterns.past_compile import is_past, planned

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernels.correlate import ask, expire, take
+from tidegate.kernels.correlate import HeldReadings, NewReading, OperatorTables, ask, expire, take
 from tidegate.overlay.announcements import Announcements
 from tidegate.overlay.messages import Reading
 from tidegate.overlay.operators import Operator
@@ -46,17 +46,26 @@ class Correlator:
         self._number = 0
         self._swept = 0
         self._room = 4
-        self._time: Array = np.empty((0, self._room), np.int64)
-        self._value: Array = np.empty((0, self._room), np.float64)
-        self._serial: Array = np.empty((0, self._room), np.int64)
-        self._size: Array = np.empty(0, np.int64)
-        self._sent: Array = np.empty((0, self._room, 0), np.bool_)
-        self._unsent: Array = np.empty((0, 0), np.int64)
-        self._told: Array = np.empty((0, self._room), np.bool_)
+        self._stored = HeldReadings(
+            time=np.empty((0, self._room), np.int64),
+            value=np.empty((0, self._room), np.float64),
+            serial=np.empty((0, self._room), np.int64),
+            size=np.empty(0, np.int64),
+            lon=np.empty(0),
+            lat=np.empty(0),
+            unsent=np.empty((0, 0), np.int64),
+            sent=np.empty((0, self._room, 0), np.bool_),
+            told=np.empty((0, self._room), np.bool_),
+        )
         self._members: dict[tuple[Key, int, int], int] = {}
         self._stale = True
         self._out = np.empty(64, np.int64), np.empty(64, np.int64)
         self.compared = 0
+
+    @property
+    def _size(self) -> NDArray[np.int64]:
+        """How many readings of each sensor are held."""
+        return self._stored.size
 
     def __len__(self) -> int:
         """Readings held."""
@@ -82,9 +91,9 @@ class Correlator:
     def remove_owner(self, number: int) -> None:
         """One who is gone, with all his operators. Whoever gets his number has none of the readings."""
         self._free.append(number)
-        if number < self._unsent.shape[1]:
-            self._sent[:, :, number] = False
-            self._unsent[:, number] = self._size
+        if number < self._stored.unsent.shape[1]:
+            self._stored.sent[:, :, number] = False
+            self._stored.unsent[:, number] = self._size
 
     def add(self, key: Key, owner: int, operator: Operator) -> None:
         """An operator of an owner's."""
@@ -127,14 +136,10 @@ class Correlator:
         self._number += 1
         self._readings[number] = reading
         self._held.add((reading.source, reading.id))
+        new = NewReading(row, origin, reading.time, reading.value, number)
         ops, serials, n, compared = take(
-            row, origin, reading.time, reading.value, number, now - self._validity,
-            self._time, self._value, self._serial, self._size, self._lon, self._lat,
-            self._unsent, self._sent, self._told,
-            self._row_start, self._row_member, self._member_row, self._member_part, self._part_member,
-            self._part_op, self._low, self._high, self._emits,
-            self._op_part, self._owner, self._window, self._near, self._is_once, *self._out,
-        )  # fmt: skip
+            new, now - self._validity, self._stored, self._tables, self._is_once, *self._out
+        )
         self.compared += compared
         return self._found(ops, serials, n)
 
@@ -144,22 +149,15 @@ class Correlator:
             return []
         if self._stale:
             self._arrange()
-        return self._found(
-            *ask(
-                self._position[key], now - self._validity,
-                self._time, self._value, self._serial, self._size, self._lon, self._lat,
-                self._unsent, self._sent, self._told,
-                self._member_row, self._part_member, self._low, self._high, self._emits,
-                self._op_part, self._owner, self._window, self._near, self._is_holding, *self._out,
-            )
-        )  # fmt: skip
+        limit = now - self._validity
+        return self._found(*ask(self._position[key], limit, self._stored, self._tables, self._is_holding, *self._out))
 
     def forget(self, source: str) -> None:
         """A sensor has gone, and its readings with it."""
         self._stale = True
         row = self._row.get(source)
         if row is not None and self._size[row]:
-            self._forget([row], int(self._time[row, self._size[row] - 1]) + 1)
+            self._forget([row], int(self._stored.time[row, self._size[row] - 1]) + 1)
 
     def _found(self, ops: Array, serials: Array, n: int) -> list[tuple[Key, Reading]]:
         self._out = ops, serials
@@ -170,25 +168,18 @@ class Correlator:
 
     def _forget(self, rows: Iterable[int], limit: int) -> None:
         """Drop the readings of some sensors that are older than the limit."""
-        gone = sum(
-            expire(
-                row, limit, self._time, self._value, self._serial, self._size, self._unsent, self._sent, self._told,
-                self._row_start, self._row_member,
-            )
-            for row in rows
-        )  # fmt: skip
+        gone = sum(expire(row, limit, self._stored, self._tables) for row in rows)
         if gone:
-            held = {int(n) for row, size in enumerate(self._size) for n in self._serial[row, :size]}
+            held = {int(n) for row, size in enumerate(self._size) for n in self._stored.serial[row, :size]}
             self._readings = {number: reading for number, reading in self._readings.items() if number in held}
             self._held = {(reading.source, reading.id) for reading in self._readings.values()}
 
     def _widen(self) -> None:
         """Room for more readings of a sensor."""
         more = ((0, 0), (0, self._room))
-        self._time, self._value, self._serial, self._told = (
-            np.pad(array, more) for array in (self._time, self._value, self._serial, self._told)
-        )
-        self._sent = np.pad(self._sent, (*more, (0, 0)))
+        stored = self._stored
+        longer = {name: np.pad(getattr(stored, name), more) for name in ("time", "value", "serial", "told")}
+        self._stored = stored._replace(sent=np.pad(stored.sent, (*more, (0, 0))), **longer)
         self._room *= 2
 
     # --- arrangement ------------------------------------------------------------------------------------------------
@@ -197,7 +188,7 @@ class Correlator:
         """Put the arrays in order for the operators, owners and sensors there are."""
         self._drop_rows()
         rows = self._row
-        before, told = self._members, self._told
+        before, told = self._members, self._stored.told
         self._keys, self._members = list(self._operators), {}
         self._position = {key: o for o, key in enumerate(self._keys)}
         member_row: list[int] = []
@@ -218,23 +209,28 @@ class Correlator:
             op_part.append(len(part_op))
         self._add_rows()
         wanted = self._operators.values()
-        self._told = np.zeros((len(member_row), self._room), np.bool_)
+        self._stored = self._stored._replace(told=np.zeros((len(member_row), self._room), np.bool_))
         for member, m in self._members.items():
             if (old := before.get(member)) is not None:
-                self._told[m] = told[old]
-        self._member_row = np.array(member_row, np.int64)
-        self._part_member = np.array(part_member, np.int64)
-        self._part_op, self._op_part = np.array(part_op, np.int64), np.array(op_part, np.int64)
-        self._low, self._high = (np.array([side[i] for side in sides], np.float64) for i in (0, 1))
-        self._emits = np.array(emits, np.bool_)
-        self._owner = np.array([owner for owner, _ in wanted], np.int64)
-        self._window = np.array([operator.window for _, operator in wanted], np.int64)
-        self._near = np.array([inf if operator.near is None else operator.near for _, operator in wanted], np.float64)
+                self._stored.told[m] = told[old]
+        of_member, first_member = np.array(member_row, np.int64), np.array(part_member, np.int64)
+        counts = np.bincount(of_member, minlength=len(self._row))
+        self._tables = OperatorTables(
+            row_start=np.concatenate(([0], np.cumsum(counts))).astype(np.int64),
+            row_member=np.argsort(of_member, kind="stable"),
+            member_row=of_member,
+            member_part=np.repeat(np.arange(len(part_op)), np.diff(first_member)),
+            part_member=first_member,
+            part_op=np.array(part_op, np.int64),
+            low=np.array([low for low, _ in sides], np.float64),
+            high=np.array([high for _, high in sides], np.float64),
+            emits=np.array(emits, np.bool_),
+            op_part=np.array(op_part, np.int64),
+            owner=np.array([owner for owner, _ in wanted], np.int64),
+            window=np.array([operator.window for _, operator in wanted], np.int64),
+            near=np.array([inf if operator.near is None else operator.near for _, operator in wanted], np.float64),
+        )
         self._is_once, self._is_holding = np.array(self._once, np.bool_), np.array(self._holds, np.bool_)
-        self._member_part = np.repeat(np.arange(len(part_op)), np.diff(self._part_member))
-        self._row_member = np.argsort(self._member_row, kind="stable")
-        counts = np.bincount(self._member_row, minlength=len(self._row))
-        self._row_start = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
         self._stale = False
 
     def _drop_rows(self) -> None:
@@ -249,27 +245,27 @@ class Correlator:
             return
         new = {row: i for i, row in enumerate(sorted(kept.values()))}
         rows = [row for row in new if row < made]
-        self._time, self._value, self._serial = self._time[rows], self._value[rows], self._serial[rows]
-        self._size, self._sent, self._unsent = self._size[rows], self._sent[rows], self._unsent[rows]
+        by_row = ("time", "value", "serial", "size", "sent", "unsent")
+        self._stored = self._stored._replace(**{name: getattr(self._stored, name)[rows] for name in by_row})
         self._members = {(key, i, new[row]): m for (key, i, row), m in self._members.items() if row in new}
         self._row = {source: new[row] for source, row in kept.items()}
 
     def _add_rows(self) -> None:
         """Rows for new sensors, columns for new owners, places of sensors that may have moved."""
-        rows, owners = len(self._row) - len(self._size), len(self._once) - self._unsent.shape[1]
+        time, value, serial, size, _, _, unsent, sent, told = self._stored
+        rows, owners = len(self._row) - len(size), len(self._once) - unsent.shape[1]
         if rows:
             more = ((0, rows), (0, 0))
-            self._time, self._value, self._serial = (
-                np.pad(array, more) for array in (self._time, self._value, self._serial)
-            )
-            self._size = np.pad(self._size, (0, rows))
+            time, value, serial = np.pad(time, more), np.pad(value, more), np.pad(serial, more)
+            size = np.pad(size, (0, rows))
         if rows or owners:
-            self._unsent = np.pad(self._unsent, ((0, rows), (0, owners)))
-            self._sent = np.pad(self._sent, ((0, rows), (0, 0), (0, owners)))
+            unsent = np.pad(unsent, ((0, rows), (0, owners)))
+            sent = np.pad(sent, ((0, rows), (0, 0), (0, owners)))
             if owners:
-                self._unsent[:, -owners:] = self._size[:, None]
+                unsent[:, -owners:] = size[:, None]
         places = [self._place(source) for source in self._row]
-        self._lon, self._lat = (np.array([place[i] for place in places], np.float64) for i in (0, 1))
+        lon, lat = (np.array([place[i] for place in places], np.float64) for i in (0, 1))
+        self._stored = HeldReadings(time, value, serial, size, lon, lat, unsent, sent, told)
 
     def _place(self, source: str) -> Sequence[float]:
         known = self._announced.get(source)

@@ -92,8 +92,7 @@ class Absent(Family):
         self._told.extend(np.zeros(n, np.uint8))
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        kept = np.ones(self.owner.length, np.bool_)
-        kept[slots] = False
+        kept = self._others(slots)
         self._keep(kept[self._watch_slot.used])
         self._watch_slot.replace((np.cumsum(kept) - 1)[self._watch_slot.used])
         for array in (self._window, self._filter, self._begin, self._by_source, self._asleep):
@@ -125,8 +124,7 @@ class Absent(Family):
 
     def step(self, step: Step) -> FamilyResult:
         memory = self.memory
-        of_filter = np.full(memory.key.length + 1, self._of_filter.used[-1])
-        of_filter[: self._of_filter.length] = self._of_filter.used
+        of_filter = self._of_filter.padded(memory.key.length + 1, self._of_filter.used[-1])
         told, at = [], (0, 0, 0)
         while at[0] < len(step.start) - 1:
             slot, moment, item, watches, *place = step_absent(

@@ -1,7 +1,7 @@
 """The state of patterns as named flat arrays that grow: on the heap, or in files that any process of a machine maps.
 
 All that a pattern remembers is here, so a snapshot is a copy of arrays, and a worker that takes over from another
-maps what that one left. Knows nothing of what the arrays mean.
+maps what that one left. Beside them are the ``ShardFacts``. Knows nothing of what either mean.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from uuid import uuid4
 import numpy as np
 import orjson
 from numpy.typing import NDArray
+
+from tidegate.patterns.shard_facts import ShardFacts
 
 __all__ = ["Arrays", "Growing"]
 
@@ -33,6 +35,12 @@ class Growing:
     def used(self) -> NDArray[Any]:
         """The rows that are in use."""
         return self.data[: self.length]
+
+    def padded(self, length: int, value: Any) -> NDArray[Any]:
+        """A copy of the rows in use, with a value in all rows after them, of which there are so many in the end."""
+        found = np.full(length, value, self.data.dtype)
+        found[: self.length] = self.used
+        return found
 
     def reserve(self, more: int) -> NDArray[Any]:
         """See to it that so many rows more fit; all of the array."""
@@ -77,13 +85,13 @@ def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray
 
 
 class Arrays:
-    """Arrays by name, and ``facts``: whatever else there is to remember, as JSON knows it."""
+    """Arrays by name, and the facts that go with them."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
         self._files = uuid4().hex
         self._arrays: dict[str, Growing] = {}
-        self.facts: dict[str, Any] = {}
+        self.facts = ShardFacts()
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
 
@@ -106,11 +114,11 @@ class Arrays:
     def copied(self) -> dict[str, NDArray[Any]]:
         """A copy of everything, facts included: the snapshot."""
         arrays = {name: array.used.copy() for name, array in self._arrays.items()}
-        return {**arrays, _FACTS: np.frombuffer(orjson.dumps(self.facts), np.uint8)}
+        return {**arrays, _FACTS: np.frombuffer(orjson.dumps(self.facts.to_json()), np.uint8)}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Hold what a snapshot has, and nothing else."""
-        self.facts = orjson.loads(arrays[_FACTS].tobytes())
+        self.facts = ShardFacts.from_json(orjson.loads(arrays[_FACTS].tobytes()))
         for name, rows in arrays.items():
             if name != _FACTS:
                 self.get(name, rows.dtype, rows.shape[1] if rows.ndim > 1 else None).replace(rows)
@@ -122,7 +130,8 @@ class Arrays:
         assert self._directory is not None
         shapes = {name: [a.data.dtype.str, a.data.shape, a.length] for name, a in self._arrays.items()}
         aside = self._directory / f"{_FACTS}.new"
-        aside.write_bytes(orjson.dumps({"token": token, "files": self._files, "arrays": shapes, "facts": self.facts}))
+        told = {"token": token, "files": self._files, "arrays": shapes, "facts": self.facts.to_json()}
+        aside.write_bytes(orjson.dumps(told))
         aside.replace(self._directory / _FACTS)
 
     def retract(self) -> None:
@@ -153,7 +162,7 @@ class Arrays:
         if told.get("files") != self._files:  # others, of the same names: these may be mapped, but no longer be there
             self._arrays.clear()
             self._files = told.get("files", self._files)
-        self.facts = told["facts"]
+        self.facts = ShardFacts.from_json(told["facts"])
         for name, (dtype, shape, length) in told["arrays"].items():
             mine = self._arrays.get(name)
             if mine is None or list(mine.data.shape) != shape or mine.data.dtype.str != dtype:

@@ -90,13 +90,12 @@ class Combine:
     @property
     def clock(self) -> int | None:
         """Up to which moment everything has happened; None before anything appeared."""
-        found: int | None = self.arrays.facts.get("clock")
-        return found
+        return self.arrays.facts.clock
 
     @property
     def late(self) -> int:
         """Publications that came too late for patterns."""
-        return int(self.arrays.facts.get("late", 0))
+        return self.arrays.facts.late
 
     @property
     def counts(self) -> dict[str, int]:
@@ -172,16 +171,16 @@ class Combine:
         publication that raised a notification is named, which is all that its grouped form has.
         """
         facts = self.arrays.facts
-        before = facts.get("clock")
+        before = facts.clock
         if not arrivals and self.is_idle:  # nobody is here whom it could concern
             clock = first if clock is None else clock
             if clock is not None:
-                facts["clock"] = clock if before is None else max(before, clock)
+                facts.clock = clock if before is None else max(before, clock)
             return _SILENCE
         if before is None and first is not None:
             for family in self.families.values():
                 family.wake(first)
-            facts["clock"] = before = first
+            facts.clock = before = first
         strict = bool(self._all("since").max(initial=-NEVER) > self._oldest(arrivals)) or bool(
             (self._all("until") < NEVER).any()
         )
@@ -193,7 +192,7 @@ class Combine:
                 if family.owner.length:
                     parts.append(family.step(step))
         if clock is not None and (before is None or clock >= before):
-            facts["clock"] = clock
+            facts.clock = clock
             for family, parts in told:
                 more = family.advance(clock)
                 if more is not None:
@@ -201,7 +200,7 @@ class Combine:
         result = self._raised(told, ids)
         if self.memory.is_large:
             named = [items for family in self.families.values() for items in family.items()]
-            self.memory.forget(facts.get("clock", LONG_AGO), named)
+            self.memory.forget(LONG_AGO if facts.clock is None else facts.clock, named)
         return result
 
     def replay(self, arrivals: Sequence[Arrivals], families: Sequence[str]) -> None:
@@ -232,7 +231,7 @@ class Combine:
         for part in arrivals:
             is_late = part.time < part.clock
             if late := int(np.count_nonzero(is_late)):
-                self.arrays.facts["late"] = self.late + late
+                self.arrays.facts.late += late
                 part = part.picked(np.flatnonzero(~is_late))
             if len(part):
                 here.append(part)

@@ -13,7 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernels.memory import chain, compact_pairs, order_ties, rows_of, texts_of, transpose
+from tidegate.kernels.memory import (
+    FilterPairs,
+    FilterWindows,
+    chain,
+    compact_pairs,
+    order_ties,
+    rows_of,
+    texts_of,
+    transpose,
+)
 from tidegate.patterns.arrays import Arrays
 from tidegate.predicates.column import Column
 
@@ -118,6 +127,7 @@ class Memory:
         self.text_end, self.letters = get("text_end", np.int64), get("letters", np.uint8)
         self.pair_item, self.pair_before = get("pair_item", np.int64), get("pair_before", np.int64)
         self.pair_number, self.pair_filter = get("pair_number", np.int64), get("pair_filter", np.int32)
+        self._pairs = self.pair_item, self.pair_before, self.pair_number, self.pair_filter
         self.head, self.count = get("head", np.int64), get("count", np.int64)
         self.reach, self.depth = get("reach", np.int64), get("depth", np.int64)
         self.recent_time, self.key = get("recent_time", np.int64), get("key", np.uint8, 16)
@@ -152,7 +162,7 @@ class Memory:
     @property
     def columns(self) -> list[Column]:
         """The columns of values, in order."""
-        told = self.arrays.facts.setdefault("columns", [])
+        told = self.arrays.facts.columns
         if len(told) != len(self._columns):
             self._columns = [Column.restored(*plain) for plain in told]
         return self._columns
@@ -162,8 +172,7 @@ class Memory:
         known = self.columns
         new = [column for column in dict.fromkeys(columns) if column not in known]
         if new:
-            told = self.arrays.facts["columns"]
-            told += [column.plain() for column in new]
+            self.arrays.facts.columns += [column.plain() for column in new]
             wider = np.full((len(self), len(self.columns)), np.nan)
             wider[:, : self.values.data.shape[1]] = self.values.used
             self.values.replace(wider)
@@ -181,9 +190,9 @@ class Memory:
         self.text_end.extend(batch.offsets[1:] + self.letters.length)
         self.letters.extend(batch.letters[: batch.offsets[-1]])
         head = self.head.used.copy()
-        pairs = [a.reserve(n) for a in (self.pair_item, self.pair_before, self.pair_number, self.pair_filter)]
-        chain(batch.start, batch.hits, first_item, first_pair, self.head.data, self.count.data, *pairs)
-        for array in (self.pair_item, self.pair_before, self.pair_number, self.pair_filter):
+        pairs = FilterPairs(*(array.reserve(n) for array in self._pairs))
+        chain(batch.start, batch.hits, first_item, first_pair, self.head.data, self.count.data, pairs)
+        for array in self._pairs:
             array.length += n
         filter_start, by_filter = transpose(batch.hits, self.key.length, first_pair)
         return Step(
@@ -199,8 +208,8 @@ class Memory:
     @property
     def is_large(self) -> bool:
         """Whether it is worth to look for what may be forgotten."""
-        items, pairs = self.arrays.facts.get("kept", [0, 0])
-        return bool(len(self) > 2 * items + _FEW or self.pair_item.length > 2 * pairs + _FEW)
+        facts = self.arrays.facts
+        return len(self) > 2 * facts.kept_items + _FEW or self.pair_item.length > 2 * facts.kept_pairs + _FEW
 
     def forget(self, clock: int, named: Sequence[NDArray[np.int64]]) -> None:
         """Let go of what no window reaches. ``named`` arrays name publications, and are changed."""
@@ -208,22 +217,20 @@ class Memory:
         for items in named:
             wanted[items] = 1  # −1 marks the one too many
         wanted[-1] = 0
-        pairs = compact_pairs(
-            clock, self.pair_item.length, self.time.data, self.version.data, self.reach.data, self.depth.data,
-            self.head.used, self.pair_item.data, self.pair_before.data,
-            self.pair_number.data, self.pair_filter.data, wanted,
-        )  # fmt: skip
+        windows = FilterWindows(self.reach.data, self.depth.data, self.head.used)
+        old = FilterPairs(*(array.data for array in self._pairs))
+        pairs = compact_pairs(clock, self.pair_item.length, self.time.data, self.version.data, windows, old, wanted)
         rows = np.flatnonzero(wanted)
         place = np.full(len(self) + 1, -1)
         place[rows] = np.arange(len(rows))
         for items in named:
             items[:] = place[items]
         self.pair_item.data[:pairs] = place[self.pair_item.data[:pairs]]
-        for array in (self.pair_item, self.pair_before, self.pair_number, self.pair_filter):
+        for array in self._pairs:
             array.length = pairs
         offsets, letters = self.texts(rows)
         for array in (self.time, self.version, self.hash, self.source, self.values):
             array.replace(array.used[rows])
         self.text_end.replace(offsets)
         self.letters.replace(letters)
-        self.arrays.facts["kept"] = [len(rows), pairs]
+        self.arrays.facts.kept_items, self.arrays.facts.kept_pairs = len(rows), pairs

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from tidegate.errors import ParseError
-from tidegate.kernels.past import COMPARISONS, RELATIONS
+from tidegate.kernels.past_atoms import COMPARISONS, RELATIONS
 from tidegate.language import duration, from_json, to_json
 from tidegate.language.limits import NO_LIMITS, Limits
 from tidegate.language.render import to_text

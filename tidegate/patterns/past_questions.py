@@ -14,9 +14,19 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from tidegate.kernels.past import (
-    ATOM,
+from tidegate.kernels.past_atoms import (
     COMPARISONS,
+    POINTS,
+    RELATIONS,
+    TEXT,
+    THE_END,
+    THE_EVENT,
+    THE_START,
+    THE_TIME,
+    VALUES,
+)
+from tidegate.kernels.past_records import (
+    ATOM,
     ENDED,
     EVENT_LIST,
     FILTER,
@@ -25,12 +35,9 @@ from tidegate.kernels.past import (
     LIST_TWO,
     NO_ELDERS,
     OF,
-    POINTS,
     RECOLLECTION,
-    RELATIONS,
     RUNNING,
     TOTAL,
-    VALUES,
 )
 from tidegate.patterns.arrays import Arrays, Growing
 from tidegate.patterns.memory import LONG_AGO, Memory
@@ -41,7 +48,7 @@ from tidegate.predicates.column import Column, column
 __all__ = ["LEFT", "PastQuestions"]
 
 #: What stands on the left of a relation and is no column, as the kernel knows it.
-LEFT = {"start": -1, "end": -2, "event": -3, "time": -4}
+LEFT = {"start": THE_START, "end": THE_END, "event": THE_EVENT, "time": THE_TIME}
 
 
 class PastQuestions:
@@ -222,7 +229,7 @@ class _Adding:
             if left is None or right is None:
                 found.append(-1)
                 continue
-            other = atom.rights[3] if kind == 2 else None
+            other = atom.rights[3] if kind == TEXT else None
             one, two = self._columns[right], -1 if other is None else self._columns[other]
             key = (of, one, two)
             if key not in self._lists:

@@ -8,6 +8,7 @@ of their time. Every family has an oracle in ``tests/patterns``.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -121,7 +122,7 @@ class Admission(NamedTuple):
     """The last moment at which anything is told."""
 
 
-class Family:
+class Family(ABC):
     """All patterns of one kind in one shard. Subclasses keep their state in ``arrays`` and nowhere else."""
 
     name: ClassVar[str]
@@ -152,9 +153,9 @@ class Family:
         return call.op == cls.name
 
     @classmethod
+    @abstractmethod
     def compile(cls, call: Call, limits: Limits) -> Parts:
         """What a call means; raises ``Mismatch`` or ``BeyondLimit``."""
-        raise TypeError(f"{cls.__name__} compiles nothing")
 
     @classmethod
     def sees(cls, form: str, publication: Row) -> bool:
@@ -167,9 +168,9 @@ class Family:
         return ()
 
     @classmethod
+    @abstractmethod
     def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
         """For how long, and for how many publications, what passed a filter must be remembered."""
-        raise TypeError(f"{cls.__name__} has no window")
 
     # --- subscriptions ----------------------------------------------------------------------------------------------
 
@@ -187,27 +188,34 @@ class Family:
             array.extend(np.array(values, np.int64))
         return np.arange(first, self.owner.length)
 
+    def _others(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """For each slot whether it is none of these."""
+        kept = np.ones(self.owner.length, np.bool_)
+        kept[slots] = False
+        return kept
+
     def _leave(self, kept: NDArray[np.bool_]) -> None:
         """Keep only some of the slots in the arrays that all families have."""
         for array in (self.owner, self.since, self.until, self.end, self.closing):
             array.replace(array.used[kept])
 
+    @abstractmethod
     def add(self, admissions: Sequence[Admission]) -> None:
         """Take subscriptions."""
-        raise TypeError(f"{type(self).__name__} takes none")
 
+    @abstractmethod
     def remove(self, slots: NDArray[np.int64]) -> None:
         """Let go of subscriptions; the others may change their slots."""
-        raise TypeError(f"{type(self).__name__} has none")
 
     def wake(self, clock: int) -> None:
-        """The clock has begun to run."""
+        """The clock has begun to run. Nothing to most families."""
+        return
 
     # --- publications -----------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def step(self, step: Step) -> FamilyResult:
         """Give a batch of publications to all subscriptions."""
-        raise TypeError(f"{type(self).__name__} steps nowhere")
 
     def advance(self, clock: int) -> FamilyResult | None:
         """Let the clock run to a moment, with everything up to it."""

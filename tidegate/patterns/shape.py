@@ -32,10 +32,10 @@ from tidegate.kernels.excursion import (
     WASTE,
     features_of,
     link_excursions,
-    pack_tracks,
     step_excursions,
 )
 from tidegate.kernels.hash_table import place_all
+from tidegate.kernels.tracks import TrackSlabs, pack_tracks
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal, Node
@@ -184,8 +184,7 @@ class ShapePattern(Family):
         self._arrange()
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        kept = np.ones(self.owner.length, np.bool_)
-        kept[slots] = False
+        kept = self._others(slots)
         self._series.replace(self._series.used[np.repeat(kept, self._length.used)])
         for array in (self._group, self._length, self._limit, self._strict, self._features):
             array.replace(array.used[kept])
@@ -274,10 +273,10 @@ class ShapePattern(Family):
 
     def _pack(self) -> None:
         """Move the readings of all tracks together."""
+        tracks = (self._of, self._base, self._room, self._count, self._tangle)
         end = pack_tracks(
             np.argsort(self._base.used), self._longest.used, self.until.used.min(initial=NEVER),
-            self._of.used, self._base.used, self._room.used, self._count.used, self._tangle.used,
-            self._value.data, self._version.data,
+            TrackSlabs(*(array.used for array in tracks)), self._value.data, self._version.data,
         )  # fmt: skip
         self._value.length = self._version.length = int(end)
         self._marks.used[WASTE] = 0
@@ -299,8 +298,7 @@ class ShapePattern(Family):
 
     def step(self, step: Step) -> FamilyResult:
         memory = self.memory
-        of_filter = np.full(memory.key.length + 1, self._of_filter.used[-1])
-        of_filter[: self._of_filter.length] = self._of_filter.used
+        of_filter = self._of_filter.padded(memory.key.length + 1, self._of_filter.used[-1])
         slots, bands = self._slot_at.used, self._band_place.used[:-1]
         since = np.maximum.reduceat(self.since.used[slots], bands)
         until = np.minimum.reduceat(self.until.used[slots], bands)

@@ -97,8 +97,7 @@ class Together(Family):
         self._arrange()
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        kept = np.ones(self.owner.length, np.bool_)
-        kept[slots] = False
+        kept = self._others(slots)
         sizes = np.diff(self._filter_start.used)
         self._filters.replace(self._filters.used[np.repeat(kept, sizes)])
         self._filter_start.replace(np.concatenate(([0], np.cumsum(sizes[kept]))).astype(np.int64))
@@ -122,8 +121,7 @@ class Together(Family):
     def step(self, step: Step) -> FamilyResult:
         memory = self.memory
         filters = memory.key.length
-        of_filter = np.full(filters + 1, self._of_filter.used[-1])
-        of_filter[: self._of_filter.length] = self._of_filter.used
+        of_filter = self._of_filter.padded(filters + 1, self._of_filter.used[-1])
         place = np.array([memory.columns.index(c) if c in memory.columns else -1 for c in _PLACE], np.int64)
         strict = step.strict or bool(self.since.used.max() > memory.version.used.min())  # what is remembered counts too
         slot, moment, distance, start, items, cut = step_together(
@@ -136,7 +134,7 @@ class Together(Family):
             self.since.used, self.until.used, self.closing.used, np.empty(self.owner.length, np.int64),
         )  # fmt: skip
         if cut:
-            self.arrays.facts["cut"] = self.arrays.facts.get("cut", 0) + int(cut)
+            self.arrays.facts.count("cut", int(cut))
             _LOG.error(
                 "together: more than %d combinations (setting combinations) of one publication; %d times left out",
                 step.combinations, cut,
@@ -147,4 +145,4 @@ class Together(Family):
 
     @property
     def counts(self) -> dict[str, int]:
-        return {"cut": self.arrays.facts.get("cut", 0)}
+        return {"cut": self.arrays.facts.counts.get("cut", 0)}

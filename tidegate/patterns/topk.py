@@ -14,7 +14,8 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.kernels.score import LANES, STEP
-from tidegate.kernels.topk import FOREVER, step_topk
+from tidegate.kernels.topk import step_topk
+from tidegate.kernels.tracked import FOREVER
 from tidegate.language.limits import Limits
 from tidegate.language.tree import Call, Literal
 from tidegate.patterns.arrays import Arrays, Growing
@@ -89,7 +90,7 @@ class TopK(Family):
     # --- subscriptions ----------------------------------------------------------------------------------------------
 
     def add(self, admissions: Sequence[Admission]) -> None:
-        forms: list[str] = self.arrays.facts.setdefault("topk-forms", [])
+        forms = self.arrays.facts.topk_forms
         known = {form: number for number, form in enumerate(forms)}
         for form in dict.fromkeys(a.form for a in admissions):
             if form not in known:
@@ -129,8 +130,7 @@ class TopK(Family):
         self._item.data[self._item.length - more : self._item.length] = -1
 
     def remove(self, slots: NDArray[np.int64]) -> None:
-        kept = np.ones(self.owner.length, np.bool_)
-        kept[slots] = False
+        kept = self._others(slots)
         place = np.cumsum(kept) - 1
         there = kept[self._slot_at.used]
         for array in (self._bar, self._due):
@@ -198,7 +198,7 @@ class TopK(Family):
 
     def _compiled(self) -> tuple[Any, ...]:
         """The programs of all forms, with columns by their place in memory."""
-        forms: list[str] = self.arrays.facts.get("topk-forms", [])
+        forms = self.arrays.facts.topk_forms
         if self._programs[0] != len(forms):
             place = {column: number for number, column in enumerate(self.memory.columns)}
             starts, steps, counted, column_start, columns = [0], [], [], [0], []
@@ -250,7 +250,7 @@ class TopK(Family):
             self._score.data, self._item.data, self._when.data, self._told.data,
         )  # fmt: skip
         if unscored:
-            self.arrays.facts["unscored"] = self.arrays.facts.get("unscored", 0) + int(unscored)
+            self.arrays.facts.count("unscored", int(unscored))
         self._widen()
         return FamilyResult.single(slot, moment, item, score)
 
@@ -273,7 +273,7 @@ class TopK(Family):
 
     @property
     def counts(self) -> dict[str, int]:
-        return {"unscored": self.arrays.facts.get("unscored", 0)}
+        return {"unscored": self.arrays.facts.counts.get("unscored", 0)}
 
 
 def _nearness(table: NDArray[np.float64]) -> NDArray[np.uint64]:

@@ -44,11 +44,11 @@ def live_shard(query: str, shard: int, state: ShardState, files: ShardFiles) -> 
         if token is None or combine.arrays.token != token:
             combine.arrays.retract()
             combine = _built(Combine(0, directory), state, files)
-        elif combine.arrays.facts.get("token") != token:  # another process has taken it further
+        elif combine.arrays.facts.token != token:  # another process has taken it further
             combine.adopt(token)
         combine.arrays.retract()
         yield combine, fresh
-        combine.arrays.facts["token"] = fresh
+        combine.arrays.facts.token = fresh
         combine.arrays.publish(fresh)
         _MAPPED[query, shard] = combine
 
@@ -75,7 +75,7 @@ def stepped(shard: Combine, step: StepRecord, files: ShardFiles, ids: bool = Fal
     """One batch, for the first time or again: the same arrays come out."""
     facts, settings = shard.arrays.facts, step.settings
     shard.lateness, shard.combinations, shard.keep = settings.lateness, settings.combinations, settings.keep
-    clocks = _Clocks(step.parts, settings.lateness, facts.get("newest"), facts.get("wall"))
+    clocks = _Clocks(step.parts, settings.lateness, facts.newest, facts.wall)
     gone = _changed(shard, step.changes, clocks, files)
     arrivals = list[Arrivals]()
     for part, clock in clocks.before_each():
@@ -85,9 +85,9 @@ def stepped(shard: Combine, step: StepRecord, files: ShardFiles, ids: bool = Fal
     first = clocks.first() if shard.clock is None else None
     raised = shard.take(arrivals, clocks.end, first, ids)
     if clocks.newest is not None:
-        facts["newest"] = clocks.newest
+        facts.newest = clocks.newest
     if clocks.wall is not None:
-        facts["wall"] = clocks.wall
+        facts.wall = clocks.wall
     if len(gone):
         shard.dismiss(gone)
     return raised

@@ -1,6 +1,6 @@
 """Conditions on one publication, one file per family. Importing the package registers them all."""
 
-from tidegate.predicates import bag, comparison, place, shape, temporal, text, text_hash
+from tidegate.predicates import bag, comparison, place, place_coordinates, shape, temporal, text, text_hash
 from tidegate.predicates.family import FUNCTIONS, MEASURES, Function, Measure
 from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.predicate import Predicate, Within
@@ -17,6 +17,7 @@ __all__ = [
     "comparison",
     "compile_filter",
     "place",
+    "place_coordinates",
     "shape",
     "temporal",
     "text",

@@ -3,165 +3,36 @@
 ``a_equals``, ``a_containedBy`` (sub-bag), ``a_contains`` (super-bag) and ``a_overlaps``. An optional third argument is
 the sub-operator of a composite operator: ``a_containedBy(b, (1, 3, 5), '<')`` asks for an injective assignment of the
 members of b to the members of the constant, each smaller than its partner (Keeney et al. 2008; seed 002 §3.3).
-Orders are decided by sorting, everything else by augmenting paths. With a relation of the ontology, a member of the
+With a relation of the ontology, a member of the
 constant is the list of its possible partners, as it is with the sub-operator IN.
 """
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
-from math import inf, isfinite, nextafter
+from math import inf, nextafter
 from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.language.instant import render_instant
 from tidegate.language.render import to_text
 from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node, Numbers, listed
-from tidegate.model import RESERVED, micros
+from tidegate.model import RESERVED
 from tidegate.ontologies.ontology import RELATIONS
-from tidegate.predicates.column import Column, ColumnReading, PointLists, Points, Row, Table, column, reading
+from tidegate.predicates.bag_assignment import ORDERS, is_matched, is_related
+from tidegate.predicates.bag_members import Member, member
+from tidegate.predicates.column import Column, Row, column
 from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.ontology import Relation, relation_of, values
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate
 from tidegate.predicates.ranges import TOP, Point, Ranges, intersect, subset, union
-from tidegate.predicates.text import regex
 
 __all__ = ["Bag"]
 
-#: A member as (kind, point): 1 and 1.0 are the same member, 1 and TRUE are not.
-Member = tuple[str, Any]
-#: NaN or an infinity, of a kind that no constant has: it is counted and has no partner.
-GAP: Member = ("gap", 0.0)
-
 #: Members before which nothing comes.
 NOTHING: tuple[Member, ...] = (("text", ""),)
-
-ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 SUB_OPERATORS = ("=", "<>", *ORDERS, "LIKE", "IN")
-
-
-def _member(value: Any) -> Member:
-    if isinstance(value, bool):
-        return "truth", float(value)
-    if isinstance(value, int | float):
-        return ("number", float(value)) if isfinite(value) else GAP
-    if isinstance(value, str):
-        return "text", value
-    assert isinstance(value, date)
-    return "time", float(micros(value))
-
-
-def _list_member(node: Node) -> Member:
-    """A member of a constant bag whose members are lists: any of these is a partner. A value is a list of one."""
-    items = node.items if isinstance(node, Array | Numbers) else (node,)
-    return "list", tuple(sorted({_constant_member(item) for item in items}))
-
-
-def _constant_member(node: Node) -> Member:
-    if isinstance(node, Literal):
-        return _member(node.value)
-    if isinstance(node, Instant):
-        return "time", float(node.micros)
-    raise Mismatch("constants in a bag", to_text(node), node)
-
-
-# --- readings -----------------------------------------------------------------------------------------------------
-
-
-@reading
-class Size(ColumnReading):
-    """How many members a bag has."""
-
-    name = "size"
-
-    def point(self, operand: str, publication: Row) -> Point | None:
-        value = publication.value(operand)
-        return float(len(value)) if isinstance(value, list) else None
-
-    def points(self, operand: str, table: Table) -> Points | None:
-        array = _lists(operand, table)
-        if array is None:
-            return None
-        return np.asarray(pc.list_value_length(array).cast(pa.float64()).fill_null(np.nan))
-
-
-class _Members(ColumnReading):
-    is_many = True
-    kind: str
-
-    def point(self, operand: str, publication: Row) -> list[Point] | None:
-        value = publication.value(operand)
-        if not isinstance(value, list):
-            return None
-        return [point for kind, point in map(_member, value) if kind == self.kind]
-
-    def points(self, operand: str, table: Table) -> Points | None:
-        array = _lists(operand, table)
-        if array is None or not self._reads(array.type.value_type):
-            return None
-        lengths = np.asarray(pc.list_value_length(array).fill_null(0))
-        offsets = np.zeros(len(array) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        members = array.flatten()
-        if self.is_text:
-            return PointLists(offsets, members)
-        points = np.asarray(members.cast(pa.float64(), safe=False))
-        finite = np.isfinite(points)
-        if finite.all():
-            return PointLists(offsets, points)
-        before = np.zeros(len(points) + 1, np.int64)
-        np.cumsum(finite, out=before[1:])
-        return PointLists(before[offsets], points[finite])
-
-    @staticmethod
-    def _reads(kind: pa.DataType) -> bool:
-        raise TypeError("no kind of member")
-
-
-@reading
-class NumbersOf(_Members):
-    """The numbers among the members of a bag; NaN and the infinities are none."""
-
-    name = "numbers"
-    kind = "number"
-
-    @staticmethod
-    def _reads(kind: pa.DataType) -> bool:
-        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-@reading
-class TextMembers(_Members):
-    """The strings among the members of a bag."""
-
-    name = "texts"
-    kind = "text"
-    is_text = True
-
-    @staticmethod
-    def _reads(kind: pa.DataType) -> bool:
-        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _lists(operand: str, table: Table) -> pa.Array | None:
-    array = table.array(operand)
-    is_list = array is not None and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type))
-    return array if is_list else None
-
-
-# --- the predicate ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +112,7 @@ class Bag(Predicate):
         value = publication.value(self.attribute)
         if not isinstance(value, list):
             return False
-        return _related([_member(v) for v in value], list(self.members), self.relation, self.sub) is not self.negated
+        return is_related([member(v) for v in value], list(self.members), self.relation, self.sub) is not self.negated
 
     def covers(self, other: Predicate) -> bool:
         if self == other:
@@ -253,7 +124,7 @@ class Bag(Predicate):
         if other.negated:
             return False
         if (other.relation, other.sub) == ("a_equals", "="):  # there is one such bag: try it
-            return _related(list(other.members), list(self.members), self.relation, self.sub) is not self.negated
+            return is_related(list(other.members), list(self.members), self.relation, self.sub) is not self.negated
         if self.negated:
             return self.covers_ranges(dict(other.hull))
         if self.exact and all(any(at == c and subset(r, ranges) for c, r in other.hull) for at, ranges in self.hull):
@@ -277,7 +148,7 @@ class Bag(Predicate):
         mine, theirs = self._lists(), other._lists()
         if self.relation == "a_contains":
             known = other.relation in ("a_equals", "a_contains")
-            return known and _matched([[j for j, t in enumerate(theirs) if t <= m] for m in mine])
+            return known and is_matched([[j for j, t in enumerate(theirs) if t <= m] for m in mine])
         if self.relation == "a_overlaps":
             some = frozenset[Member]().union(*mine)
             if other.relation == "a_overlaps":
@@ -286,7 +157,7 @@ class Bag(Predicate):
         if self.relation == "a_equals" and (other.relation != "a_equals" or len(mine) != len(theirs)):
             return False
         known = other.relation in ("a_equals", "a_containedBy")
-        return known and _matched([[j for j, m in enumerate(mine) if t <= m] for t in theirs])
+        return known and is_matched([[j for j, m in enumerate(mine) if t <= m] for t in theirs])
 
     def _lists(self) -> list[frozenset[Member]]:
         """The possible partners of each member."""
@@ -324,78 +195,6 @@ def _node(member: Member) -> Node:
 
 def _after(point: Point) -> Point:
     return point + "\0" if isinstance(point, str) else nextafter(point, inf)
-
-
-def _related(bag: list[Member], constant: list[Member], relation: str, sub: str) -> bool:
-    """Whether the assignment that the relation asks for exists."""
-    if relation == "a_equals" and len(bag) != len(constant):
-        return False
-    if relation == "a_overlaps":
-        return any(_partners(member, other, sub) for member in bag for other in constant)
-    few, many, flipped = (constant, bag, True) if relation == "a_contains" else (bag, constant, False)
-    if len(few) > len(many):
-        return False
-    if sub == "=":
-        return Counter(few) <= Counter(many)
-    if sub in ORDERS:
-        return all(
-            _assigned([p for k, p in few if k == kind], [p for k, p in many if k == kind], sub, flipped)
-            for kind in {k for k, _ in few}
-        )
-    return _matched([[j for j, b in enumerate(many) if _partners(*((b, a) if flipped else (a, b)), sub)] for a in few])
-
-
-def _partners(member: Member, other: Member, sub: str) -> bool:
-    (kind, point), (other_kind, wanted) = member, other
-    if sub == "IN":
-        return member in wanted
-    if sub == "LIKE":
-        return kind == other_kind == "text" and regex(wanted).fullmatch(point) is not None
-    if kind != other_kind:
-        return False
-    if sub == "=":
-        return bool(point == wanted)
-    return bool(point != wanted) if sub == "<>" else ORDERS[sub](point, wanted)
-
-
-def _assigned(few: list[Any], many: list[Any], sub: str, flipped: bool) -> bool:
-    """An injective assignment of ``few`` into ``many`` under an order, greedily: hardest to please first."""
-    if len(few) > len(many):
-        return False
-    # the member of the bag stands left of the operator; flipped says that ``many`` is the bag
-    wants_larger = (sub[0] == "<") is not flipped
-    few, many = sorted(few, reverse=wants_larger), sorted(many, reverse=wants_larger)
-    compare = ORDERS[sub]
-    return all(compare(b, a) if flipped else compare(a, b) for a, b in zip(few, many, strict=False))
-
-
-def _matched(choices: list[list[int]]) -> bool:
-    """Whether every left node of a bipartite graph gets a partner of its own (augmenting paths, without recursion)."""
-    owner: dict[int, int] = {}
-    for start in range(len(choices)):
-        parent: dict[int, int] = {}
-        queue, free = [start], -1
-        while queue and free < 0:
-            left = queue.pop()
-            for right in choices[left]:
-                if right in parent:
-                    continue
-                parent[right] = left
-                if right not in owner:
-                    free = right
-                    break
-                queue.append(owner[right])
-        if free < 0:
-            return False
-        taken: dict[int, int] = {left: right for right, left in owner.items()}
-        while True:
-            left = parent[free]
-            before = taken.get(left)
-            owner[free] = left
-            if before is None:
-                break
-            free = before
-    return True
 
 
 _RELATIONS = {
@@ -449,3 +248,17 @@ def _compiled(attribute: str, relation: str, members: tuple[Member, ...], sub: s
         elif relation == "a_overlaps" or (relation == "a_contains" and len(members) == 1):
             relation, sub, members = "a_overlaps", "=", tuple({one for _, some in members for one in some})
     return [(Bag(attribute, relation, tuple(sorted(members)), sub, negated),)]
+
+
+def _list_member(node: Node) -> Member:
+    """A member of a constant bag whose members are lists: any of these is a partner. A value is a list of one."""
+    items = node.items if isinstance(node, Array | Numbers) else (node,)
+    return "list", tuple(sorted({_constant_member(item) for item in items}))
+
+
+def _constant_member(node: Node) -> Member:
+    if isinstance(node, Literal):
+        return member(node.value)
+    if isinstance(node, Instant):
+        return "time", float(node.micros)
+    raise Mismatch("constants in a bag", to_text(node), node)

@@ -7,6 +7,7 @@ and its operand, as plain data, so an index can be saved and loaded. A value a r
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -71,7 +72,7 @@ class Table:
         return self.arrays.get(name)
 
 
-class ColumnReading:
+class ColumnReading(ABC):
     """How one kind of question sees a value. Subclasses give ``point`` for one publication, ``points`` for a table.
 
     The two must agree; that is one of the laws in ``tidegate.testing``.
@@ -86,13 +87,13 @@ class ColumnReading:
         """All the points there are."""
         return ALL_TEXT if self.is_text else ALL_NUMBERS
 
+    @abstractmethod
     def point(self, operand: Any, publication: Row) -> Point | list[Point] | None:
         """The point of one publication (a list where the reading gives many); None where it is missing."""
-        raise TypeError(f"{type(self).__name__} reads nothing")
 
+    @abstractmethod
     def points(self, operand: Any, table: Table) -> Points | None:
         """The points of a whole table; None where all are missing."""
-        raise TypeError(f"{type(self).__name__} reads nothing")
 
     def names(self, operand: Any) -> tuple[str, ...]:
         """The attributes that are read."""

@@ -15,101 +15,21 @@ from typing import Any
 
 import numpy as np
 import orjson
-import pyarrow as pa
-import pyarrow.compute as pc
 import shapely
 from numpy.typing import NDArray
 
 from tidegate.errors import shown
+from tidegate.kernels.score import EARTH_RADIUS
 from tidegate.language.cql2json import to_json
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Box, Call, Geometry, Literal, Node
 from tidegate.model import RESERVED
-from tidegate.predicates.column import READINGS, Column, ColumnReading, Points, Row, Table, column, reading
+from tidegate.predicates.column import Column, Row, column
 from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
-from tidegate.predicates.ranges import ALL_NUMBERS, Point, Ranges, complement, intersect, union
+from tidegate.predicates.ranges import ALL_NUMBERS, Ranges, complement, intersect, union
 
-__all__ = ["EARTH_RADIUS", "Region", "WithinDistance", "haversine"]
-
-#: Mean radius of the Earth in metres (IUGG R₁).
-EARTH_RADIUS = 6_371_008.8
-
-
-class _Coordinate(ColumnReading):
-    index: int
-
-    def point(self, operand: str, publication: Row) -> Point | None:
-        value = publication.value(operand)
-        return float(value[self.index]) if isinstance(value, tuple) else None
-
-    def points(self, operand: str, table: Table) -> Points | None:
-        array = table.array(operand)
-        if array is None or not pa.types.is_struct(array.type):
-            return None
-        part = pc.struct_field(array, self.name)
-        return np.asarray(pc.if_else(array.is_valid(), part, None).cast(pa.float64()).fill_null(np.nan))
-
-
-@reading
-class Longitude(_Coordinate):
-    """Degrees east of a point."""
-
-    name = "lon"
-    index = 0
-
-
-@reading
-class Latitude(_Coordinate):
-    """Degrees north of a point."""
-
-    name = "lat"
-    index = 1
-
-
-class _Unit(ColumnReading):
-    """A coordinate of the point on a sphere of radius 1: where distances are bounded by differences."""
-
-    def point(self, operand: str, publication: Row) -> Point | None:
-        value = publication.value(operand)
-        return float(self._of(np.radians(value[0]), np.radians(value[1]))) if isinstance(value, tuple) else None
-
-    def points(self, operand: str, table: Table) -> Points | None:
-        lon, lat = (READINGS[name].points(operand, table) for name in ("lon", "lat"))
-        return None if lon is None or lat is None else self._of(np.radians(lon), np.radians(lat))
-
-    def _of(self, lon: Any, lat: Any) -> Any:
-        raise TypeError(f"{type(self).__name__} reads nothing")
-
-
-@reading
-class UnitX(_Unit):
-    """Towards longitude 0 on the equator."""
-
-    name = "x"
-
-    def _of(self, lon: Any, lat: Any) -> Any:
-        return np.cos(lat) * np.cos(lon)
-
-
-@reading
-class UnitY(_Unit):
-    """Towards longitude 90 on the equator."""
-
-    name = "y"
-
-    def _of(self, lon: Any, lat: Any) -> Any:
-        return np.cos(lat) * np.sin(lon)
-
-
-@reading
-class UnitZ(_Unit):
-    """Towards the north pole."""
-
-    name = "z"
-
-    def _of(self, lon: Any, lat: Any) -> Any:
-        return np.sin(lat)
+__all__ = ["Region", "WithinDistance", "haversine"]
 
 
 def haversine(lon: Any, lat: Any, lon2: Any, lat2: Any) -> Any:

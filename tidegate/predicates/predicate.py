@@ -7,6 +7,7 @@ settled by ``holds``, one pair of publication and predicate at a time or, where 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,7 @@ __all__ = ["Alternatives", "Clause", "Predicate", "Within"]
 Hull = tuple[tuple[Column, Ranges], ...]
 
 
-class Predicate:
+class Predicate(ABC):
     """What every family's predicates offer. Instances are frozen, hashable and compare by meaning."""
 
     __slots__ = ()
@@ -31,13 +32,13 @@ class Predicate:
     """Whether the hull says it all; then ``holds`` is never asked by the index."""
 
     @property
+    @abstractmethod
     def hull(self) -> Hull:
         """Ranges that contain every match; all of them must hold. Never empty: a missing attribute matches nothing."""
-        raise TypeError(f"{type(self).__name__} has no hull")
 
+    @abstractmethod
     def holds(self, publication: Row) -> bool:
         """Whether the publication satisfies it: the plain meaning, in obvious steps."""
-        raise TypeError(f"{type(self).__name__} decides nothing")
 
     def covers(self, other: Predicate) -> bool:
         """Whether every publication that satisfies ``other`` satisfies this one. May miss some; never says too much."""
@@ -49,9 +50,11 @@ class Predicate:
         """
         return self.exact and all(at in known and subset(known[at], ranges) for at, ranges in self.hull)
 
-    def call(self) -> tuple[Call, bool]:
-        """The CQL2 call it was written as, and whether it was negated: how a predicate that is not exact is stored."""
-        raise TypeError(f"{type(self).__name__} is not stored")
+    @abstractmethod
+    def call(self) -> tuple[Call, bool] | None:
+        """The CQL2 call it was written as, and whether it was negated: how a predicate that is not exact is stored.
+        None where that is never asked, because the hull alone is stored.
+        """
 
     @classmethod
     def settle(cls, predicates: Sequence[Predicate], publications: Sequence[Row]) -> NDArray[np.bool_]:
@@ -89,6 +92,9 @@ class Within(Predicate):
 
     def covers(self, other: Predicate) -> bool:
         return any(column == self.column and subset(ranges, self.ranges) for column, ranges in other.hull)
+
+    def call(self) -> None:
+        return None
 
     def negation(self) -> Within:
         """The rest of the axis: still false where the attribute is missing. Only for columns of one point."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernels.cascade import BLOCK, FIRST, TILE, find_near
+from tidegate.kernels.cascade import BLOCK, FIRST, TILE, PointRungs, RowRungs, find_near
 from tidegate.shapes.structures import Candidates
 from tidegate.shapes.threads import in_chunks, shared
 
@@ -35,8 +35,8 @@ _ABSOLUTE, _RELATIVE = 2.0**-20, 2.0**-14
 _ALIKE = 4
 #: Rows that are written before they are gathered.
 _ROOM = 1 << 20
-#: The arrays that are saved as they are.
-ARRAYS = ("blocks", "low", "high", "widest", "second", "third", "last", "rest", "reject", "accept", "number")
+#: The arrays that are saved as they are; the rows in doubles and their radii are others' to keep.
+ARRAYS = RowRungs._fields[:-2]
 
 
 class NearRows(NamedTuple):
@@ -97,7 +97,7 @@ class Cascade:
 
     def match(self, normals: Doubles, coordinates: Callable[[Doubles], Doubles]) -> NearRows:
         """The rows within their radius of each point, exactly; in no particular order."""
-        start, rows, _ = self._shared(normals, coordinates, [self.arrays[name] for name in ARRAYS])
+        start, rows, _ = self._shared(normals, coordinates, self.arrays)
         return NearRows(start, rows)
 
     def candidates(self, normals: Doubles, coordinates: Callable[[Doubles], Doubles]) -> Candidates:
@@ -106,29 +106,28 @@ class Cascade:
         for name in ("second", "third", "last"):
             arrays[name] = arrays[name][:, :0]
         arrays["accept"] = np.full_like(arrays["accept"], np.inf)  # so all that is left is taken
-        start, rows, tested = self._shared(normals, coordinates, [arrays[name] for name in ARRAYS])
+        start, rows, tested = self._shared(normals, coordinates, arrays)
         for p in range(len(normals)):
             rows[start[p] : start[p + 1]].sort()
         return Candidates(start, rows, tested)
 
     def _shared(
-        self, normals: Doubles, coordinates: Callable[[Doubles], Doubles], arrays: list[NDArray[Any]]
+        self, normals: Doubles, coordinates: Callable[[Doubles], Doubles], arrays: dict[str, NDArray[Any]]
     ) -> Candidates:
         """Each core has some of the points."""
+        laid = RowRungs(**{name: arrays[name] for name in ARRAYS}, exact=self.exact, radius=self.radii)
 
         def find(some: slice, ends: NDArray[np.int64], tested: NDArray[np.int64]) -> NDArray[np.int32]:
             points = np.ascontiguousarray(normals[some])
             found = coordinates(points)
             rungs = _Rungs(Ladder.of(found.shape[1]), len(points))
             rungs.take(found, slice(0, len(points)))
+            cut = PointRungs(rungs.first, rungs.second, rungs.third, rungs.last, rungs.rest, rungs.steps, points)
             start, lists, begin, before = np.zeros(len(points) + 1, np.int64), [], 0, 0
             work = np.zeros(6, np.int64)
             while begin < len(points):
-                room = np.empty(max(min(2 * TILE, len(points)) * len(arrays[-1]), _ROOM), np.int32)
-                written, after = find_near(
-                    rungs.first, rungs.second, rungs.third, rungs.last, rungs.rest, rungs.steps, points,
-                    *arrays, self.exact, self.radii, begin, len(points), start, room, work,
-                )  # fmt: skip
+                room = np.empty(max(min(2 * TILE, len(points)) * len(laid.number), _ROOM), np.int32)
+                written, after = find_near(cut, laid, begin, len(points), start, room, work)
                 lists.append(room[:written].copy() if 4 * written < len(room) else room[:written])
                 ends[begin:after] = start[begin + 1 : after + 1] + before
                 begin, before = after, before + written

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.extras import require
-from tidegate.kernels.spheres import BOXES, in_boxes
+from tidegate.kernels.spheres import BOXES, BoxTree, in_boxes
 from tidegate.shapes.scan import aligned, ends_of, grouped
 from tidegate.shapes.structures import Candidates, Structure, structure
 from tidegate.shapes.threads import shared
@@ -87,15 +87,14 @@ class RStar(Structure):
                     inner.append(entries["box"] + np.array([[-_LOOSE], [_LOOSE]]))
                     below += entries["name"].tolist()
             level = below
-        self._nodes = np.array(nodes, np.int64).reshape(-1, 3)
         boxes = aligned((len(inner), width, 2, BOXES), np.nan)  # nothing lies in NaN
         for group, box in zip(boxes, inner, strict=True):
             group[:, :, : len(box)] = box.transpose(2, 1, 0)
-        self._boxes = boxes.reshape(-1)
         places = np.empty(self._size, np.int64)
         for g, names in enumerate(leaves):
             places[names] = g * BOXES + np.arange(len(names))
-        self._spheres = grouped(features, radii, places, len(leaves), BOXES)
+        spheres = grouped(features, radii, places, len(leaves), BOXES)
+        self._tree = BoxTree(np.array(nodes, np.int64).reshape(-1, 3), boxes.reshape(-1), *spheres)
 
     def candidates(self, points: _Floats) -> Candidates:
         """Exactly the spheres that each point lies in; tested are the entries of all nodes that are come to."""
@@ -105,9 +104,7 @@ class RStar(Structure):
 
         def find(some: slice, ends: NDArray[np.int64], tested: NDArray[np.int64]) -> NDArray[np.int32]:
             part = slice(some.start * self._width, some.stop * self._width)
-            rows: NDArray[np.int32] = in_boxes(
-                self._nodes, self._boxes, self._spheres, flat[part], clipped[part], self._width, words, ends, tested
-            )
+            rows: NDArray[np.int32] = in_boxes(self._tree, flat[part], clipped[part], self._width, words, ends, tested)
             return rows
 
         return shared(find, len(points), self._size)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SettingError, shown
 from tidegate.extras import require
-from tidegate.kernels.cascade import verify
+from tidegate.kernels.cascade import Verified, verify
 from tidegate.shapes import interval_trees, rstar_tree, scan  # noqa: F401 (they register themselves)
 from tidegate.shapes.cascade import ARRAYS, Cascade, NearRows, bounds
 from tidegate.shapes.structures import STRUCTURES, Candidates
@@ -151,14 +151,12 @@ class SphereGroup:
             return self._cascade.match(normals, self._transform.coordinates)
         points, features = self._transformed(normals, 32)
         proposed = self._structure.candidates(features)
+        pairs = Verified(points, normals, self._rows, self._reject, self._accept, self._normals, self._radii)
 
         def find(some: slice, ends: NDArray[np.int64], tested: NDArray[np.int64]) -> NDArray[np.int32]:
             found = np.empty(proposed.start[some.stop] - proposed.start[some.start], np.int32)
             sizes = np.zeros(len(normals), np.int64)
-            n = verify(
-                points, normals, self._rows, self._reject, self._accept, self._normals, self._radii,
-                proposed.start, proposed.rows, some.start, some.stop, sizes, found,
-            )  # fmt: skip
+            n = verify(pairs, proposed.start, proposed.rows, some.start, some.stop, sizes, found)
             ends[:] = np.cumsum(sizes[some])
             return found[:n]
 

@@ -6,6 +6,7 @@ exchangeable by name; each may propose too many spheres, none may miss one. What
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -23,19 +24,19 @@ class Candidates(NamedTuple):
     """How many entries were looked at for each point, inner ones of a tree included."""
 
 
-class Structure:
+class Structure(ABC):
     """Spheres to be searched with points. They are given once and never change."""
 
     name: ClassVar[str]
     extra: ClassVar[str | None] = None
     """The extra of the package that it is made with, if it takes one."""
 
-    def __init__(self, features: NDArray[np.float64], radii: NDArray[np.float64]) -> None:
-        raise TypeError(f"{type(self).__name__} holds nothing")
+    @abstractmethod
+    def __init__(self, features: NDArray[np.float64], radii: NDArray[np.float64]) -> None: ...
 
+    @abstractmethod
     def candidates(self, points: NDArray[np.float64]) -> Candidates:
         """The spheres that each point may lie in."""
-        raise TypeError(f"{type(self).__name__} finds nothing")
 
 
 #: Every structure by name.

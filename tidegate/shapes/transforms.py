@@ -6,6 +6,7 @@ can be searched without missing one. Knows nothing of the structures that search
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -28,7 +29,7 @@ Rows = NDArray[np.float64]
 _AT_A_TIME = 1 << 17
 
 
-class Transform:
+class Transform(ABC):
     """A change of coordinates: equal transforms give equal coordinates, here and in any other process."""
 
     name: ClassVar[str]
@@ -37,12 +38,12 @@ class Transform:
         """How many coordinates a series of n numbers has: n − 1, or n where its mean, always 0, is among them."""
         return n - 1
 
+    @abstractmethod
     def coordinates(self, normals: Rows, first: int | None = None) -> Rows:
         """The coordinates of each row of mean 0, all or only the first so many.
 
         They depend, to the last bit, on nothing but the row: not on the rows beside it, nor on how many are wanted.
         """
-        raise TypeError(f"{type(self).__name__} has no coordinates")
 
     def _room(self, normals: Rows, first: int | None) -> Rows:
         rows, n = normals.shape

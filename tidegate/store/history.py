@@ -13,14 +13,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from tidegate.closing import Closing
 from tidegate.engine.event_history import BegunEvent, EndedEvent, RefusedEvent
 from tidegate.errors import SettingError, StoreError, shown
-from tidegate.store import history_tables
+from tidegate.store import history_reads, history_tables, history_writes
 from tidegate.store.database import Database, is_lost
 from tidegate.store.database_url import address
 from tidegate.store.fork_safety import watch
@@ -38,7 +38,7 @@ _PATIENCE, _FIRST_LOOK = 10.0, 0.05
 _SURE = 1.0
 
 
-class History:
+class History(Closing):
     """Events in a database, remembered by one engine at a time.
 
     ``url`` is the path of an SQLite file, which is made if need be, or the URL of a PostgreSQL, MariaDB or Oracle
@@ -150,16 +150,16 @@ class History:
                 self._check_repeated(connection, {f.seq: f.id for f in first if f.seq <= before.last})
                 new = [f for f in first if f.seq > before.last]
                 ends = [e for e in ended if e.seq > before.last]
-            history_tables.write_events(connection, new)
+            history_writes.write_events(connection, new)
             if ends:
-                history_tables.write_ends(connection, ends)
+                history_writes.write_ends(connection, ends)
             if after.refused > before.refused:
-                history_tables.write_refused(connection, refused, after.refused)
+                history_writes.write_refused(connection, refused, after.refused)
 
         self._write(change, work)
 
     def _check_repeated(self, connection: Connection, given: dict[int, str]) -> None:
-        for seq, id in history_tables.ids(connection, min(given), max(given)).items() if given else ():
+        for seq, id in history_reads.ids(connection, min(given), max(given)).items() if given else ():
             if id != given.get(seq, id):
                 raise StoreError(f"event {shown(id)} as number {seq}, as before", shown(given[seq]), self.url)
 
@@ -171,7 +171,7 @@ class History:
         check_number(upto, "a number of a publication")
 
         return self._write(
-            lambda state: state, lambda connection, before, after: history_tables.forget(connection, upto)
+            lambda state: state, lambda connection, before, after: history_writes.forget(connection, upto)
         )
 
     # --- what the engine reads --------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class History:
         waiting: list[list[ReplayedPublication]] = [[], []]
         reached, is_over = [0, 0], [False, False]
         while True:
-            for i, heard in enumerate((history_tables.firsts, history_tables.ends)):
+            for i, heard in enumerate((history_reads.firsts, history_reads.ends)):
                 if not waiting[i] and not is_over[i]:
                     waiting[i] = self._steady(partial(heard, after=reached[i], limit=size))
                     is_over[i] = len(waiting[i]) < size
@@ -220,7 +220,7 @@ class History:
         if rows:
             self._write(
                 lambda state: state._replace(elders=state.elders + len(rows)),
-                lambda connection, before, after: history_tables.write_elders(connection, rows, before.elders),
+                lambda connection, before, after: history_writes.write_elders(connection, rows, before.elders),
             )
 
     def has_elder(self, key: bytes, start: tuple[int, int], end: tuple[int, int], after: int = 0) -> bool:
@@ -228,24 +228,24 @@ class History:
 
         Their bounds are included.
         """
-        return self._steady(lambda connection: history_tables.has_elder(connection, key, start, end, after))
+        return self._steady(lambda connection: history_reads.has_elder(connection, key, start, end, after))
 
     def clear_elders(self) -> None:
         """Forget all that has left memory."""
-        self._write(lambda state: state, lambda connection, before, after: connection.execute(history_tables.NO_ELDERS))
+        self._write(lambda state: state, lambda connection, before, after: connection.execute(history_writes.NO_ELDERS))
 
     # --- for people -------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """How many events are remembered."""
-        return int(self._steady(lambda connection: connection.execute(history_tables.HOW_MANY).scalar_one()))
+        return int(self._steady(lambda connection: connection.execute(history_reads.HOW_MANY).scalar_one()))
 
     def event(self, id: str) -> Event | None:
         """The event of that id, the newest if there are several; None if it is not remembered."""
         if not isinstance(id, str):
             raise SettingError("the id of an event", shown(id))
         try:
-            return self._steady(lambda connection: history_tables.event(connection, id))
+            return self._steady(lambda connection: history_reads.event(connection, id))
         except UnicodeEncodeError:
             return None
 
@@ -254,16 +254,16 @@ class History:
         check_number(limit, "a limit")
         if before is not None:
             check_number(before, "a number of a publication")
-        return self._steady(lambda connection: history_tables.events(connection, limit, before, running))
+        return self._steady(lambda connection: history_reads.events(connection, limit, before, running))
 
     def refused(self, limit: int = 100) -> list[RefusedEvent]:
         """What was refused last, the newest first; the last 10,000 are kept."""
         check_number(limit, "a limit")
-        return self._steady(lambda connection: history_tables.refused(connection, limit))
+        return self._steady(lambda connection: history_reads.refused(connection, limit))
 
     def refused_counts(self) -> dict[str, int]:
         """How many publications were refused ever, by reason."""
-        rows = self._steady(lambda connection: connection.execute(history_tables.HOW_MANY_REFUSED).all())
+        rows = self._steady(lambda connection: connection.execute(history_reads.HOW_MANY_REFUSED).all())
         return {reason: int(count) for reason, count in rows}
 
     # --- transactions -----------------------------------------------------------------------------------------------
@@ -288,7 +288,7 @@ class History:
                 before = self._state
                 while True:
                     after = change(before)._replace(mark=mark)
-                    if history_tables.replaced(connection, before.mark, after):
+                    if history_writes.replaced(connection, before.mark, after):
                         break
                     there = self._read_state(connection)
                     if there.mark == mark and found:
@@ -337,7 +337,7 @@ class History:
             pause, is_again = min(2 * pause, 1.0), True
 
     def _read_state(self, connection: Connection) -> HistoryState:
-        state = history_tables.state(connection)
+        state = history_reads.state(connection)
         if state is None:
             raise StoreError("a history", "one whose table tidegate_history is empty", self.url)
         return state
@@ -351,14 +351,6 @@ class History:
             self._doubtful.clear()
             self._lease.release()
             self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def before_fork(self) -> None:
         """Nothing: the parent goes on."""

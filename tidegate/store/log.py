@@ -14,10 +14,11 @@ from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, shown
 from tidegate.model import Publication
 from tidegate.store.group_commit import GroupCommit
@@ -42,7 +43,7 @@ def _now() -> int:
     return time.time_ns() // 1000
 
 
-class Log:
+class Log(Closing):
     """A log in a directory of its own. Threads share one; processes open the same directory, each its own.
 
     ``version`` says how far the registry is, ``clock`` the time in µs since 1970. A segment that has reached
@@ -257,12 +258,6 @@ class Log:
                 self._last.close()
                 if self._tail is not None:
                     self._tail.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _nearest(segment: LogSegment, row: int) -> int:

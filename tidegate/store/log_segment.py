@@ -16,6 +16,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.closing import Closing
 from tidegate.errors import StoreError
 
 __all__ = ["ENTRY", "DurableEntry", "LogSegment", "data_file", "index_file", "packed_entries", "segments"]
@@ -72,7 +73,7 @@ def _good_entries(data: bytes, after: DurableEntry) -> tuple[int, DurableEntry]:
     return count, DurableEntry(*fields[count - 1].tolist()) if count else after
 
 
-class LogSegment:
+class LogSegment(Closing):
     """What has become durable, as anyone sees it who reads: ``last`` is the last entry, ``count`` their number."""
 
     _index_mode = os.O_RDONLY
@@ -96,12 +97,6 @@ class LogSegment:
             self.count, self.last = count, last
         else:
             self.refresh()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of the file."""

@@ -10,14 +10,14 @@ import os
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from math import isfinite
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlalchemy import Column, Connection, Double, Index, MetaData, Select, Table, func, select
 
+from tidegate.closing import Closing
 from tidegate.errors import SettingError, shown
 from tidegate.model import FLAT, NAME_LENGTH, micros
 from tidegate.store.database import CHUNK, NUMBER, OPTIONS, Database, insert_new, key, words
@@ -66,7 +66,7 @@ def _create(connection: Connection) -> None:
 _PART = SchemaPart("notification store", (_create,))
 
 
-class NotificationStore:
+class NotificationStore(Closing):
     """Notifications at a path (an SQLite file) or URL, shared by any number of processes and threads."""
 
     def __init__(self, url: str | os.PathLike[str]) -> None:
@@ -151,14 +151,6 @@ class NotificationStore:
     def close(self) -> None:
         """Close the connections; they are opened again if the store is used again."""
         self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _checked(table: pa.Table) -> pa.Table:

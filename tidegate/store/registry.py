@@ -11,11 +11,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from sqlalchemy import URL, Connection, Select, bindparam, delete, func, select, update
 
+from tidegate.closing import Closing
 from tidegate.errors import SettingError, SubscriptionError, TidegateError, UnknownSubscription, shown
 from tidegate.index.catalogue import stored
 from tidegate.language import DEFAULT_LIMITS, Limits
@@ -44,7 +44,7 @@ class RegistryEntry(NamedTuple):
     created: datetime
 
 
-class Registry:
+class Registry(Closing):
     """Subscriptions in a database, shared by any number of processes and threads.
 
     ``url`` is the path of an SQLite file, which is made if need be, or the URL of a PostgreSQL or MariaDB database.
@@ -310,14 +310,6 @@ class Registry:
     def close(self) -> None:
         """Close the connections; they are opened again if the registry is used again."""
         self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _living(connection: Connection, ids: Sequence[str]) -> dict[str, int]:

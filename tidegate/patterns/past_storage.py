@@ -1,0 +1,181 @@
+"""The arrays in which ``Past`` remembers events, and the room in them.
+
+``kernels/past.py`` writes into these arrays and never makes them longer: before a batch ``make_room`` sees to it that
+whatever the batch brings fits, and after it ``tidy`` lays anew what has become sparse. The rows are described in
+``kernels/past_records.py``. Knows nothing of subscriptions, only of the lists that ``PastQuestions`` wants filled.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.kernels.boxes import BOX, COUNT, LEVELS, LOW, POINT, give_room, pack
+from tidegate.kernels.hash_table import place_all
+from tidegate.kernels.past import unhold
+from tidegate.kernels.past_records import (
+    ENDED,
+    ENDS,
+    EVENT,
+    FLOOR,
+    FREE,
+    GONE,
+    HELD,
+    HOLD_AT,
+    HOLD_OF,
+    HOLDS,
+    IS_OVER,
+    KNOWN,
+    LAST,
+    LAST_OF,
+    LIST_OF,
+    LIST_ORDINAL,
+    MARKS,
+    RUNNING,
+    STARTS,
+    USED,
+    WASTE,
+)
+from tidegate.patterns.arrays import Arrays, Growing
+from tidegate.patterns.memory import LONG_AGO, Step
+from tidegate.patterns.past_questions import PastQuestions
+from tidegate.patterns.pattern import NEVER
+
+__all__ = ["PastStorage"]
+
+#: Points that are kept before it is worth to lay them anew.
+_FEW = 16_384
+#: Ends of a batch for which every list may well have room.
+_FEW_ENDS = 32
+
+
+class PastStorage:
+    """Points of remembered events and values, events by id, and what running events hang on."""
+
+    def __init__(self, arrays: Arrays, asked: PastQuestions) -> None:
+        def rows(name: str, width: int | None = None, dtype: Any = np.int64) -> Growing:
+            return arrays.get(f"past-{name}", dtype, width)
+
+        self._asked = asked
+        self.pool = rows("pool", POINT, np.float64)
+        self.boxes = [rows(f"boxes-{level}", BOX, np.float64) for level in LEVELS]
+        self.table, self.events, self.ids = rows("table"), rows("events", EVENT), rows("ids", 2, np.uint64)
+        self.holds, self.marks, self.when = rows("holds", HELD), rows("marks"), rows("when")
+        self._lasting = 0
+        """Events that there were when it was last looked for forgotten ones."""
+
+    def begun(self) -> NDArray[np.int64]:
+        """The marks. They are made when first needed: before, the files may be those of a state that is adopted."""
+        if not self.marks.length:
+            self.begin()
+        return self.marks.used
+
+    def begin(self) -> None:
+        """Know nothing."""
+        self._asked.clear()
+        for array in (self.pool, *self.boxes, self.events, self.ids, self.holds):
+            array.replace(array.used[:0])
+        marks = np.zeros(MARKS, np.int64)
+        marks[FREE], marks[FLOOR] = -1, NEVER
+        self.marks.replace(marks)
+        self.when.replace(np.full(1, LONG_AGO))
+        self.table.replace(np.full(32, -1))
+
+    def let_go(self, place: NDArray[np.int64]) -> None:
+        """Let events no longer hang on recollections that are no more; ``place`` gives the others new numbers."""
+        unhold(self.events.used, self.holds.used, self.marks.used, place)
+
+    # --- room for a batch -------------------------------------------------------------------------------------------
+
+    def make_room(self, step: Step, recollection_of: NDArray[np.int64], given: NDArray[np.int64] | None) -> None:
+        """See to it that whatever a batch brings can be remembered; ``given`` are the numbers it has already."""
+        hits = np.bincount(step.hits, minlength=len(recollection_of))
+        more = np.zeros(self._asked.recollections.length, np.int64)
+        plain = np.flatnonzero(recollection_of >= 0)
+        more[recollection_of[plain]] = hits[plain]
+        rules = self._asked.rule.used < 0
+        np.add.at(more, ~self._asked.rule.used[rules], hits[self._asked.filter.used[rules]])
+        lists = self._asked.lists.used
+        wanted = more[lists[:, LIST_OF]]
+        ended = self._asked.recollections.used[:, ENDED]
+        wanted[ended[ended >= 0]] += self._ends(step, more)[ended >= 0]
+        end = give_room(lists, wanted, self.pool.length, self.pool.data, *(b.data for b in self.boxes), False)
+        if end > self.pool.length:
+            self._reserve(end)
+            give_room(lists, wanted, self.pool.length, self.pool.data, *(b.data for b in self.boxes), True)
+            self.pool.length = end
+        self.holds.reserve(int(more.sum()))
+        starts = int(np.count_nonzero(step.phase == STARTS))
+        self.events.reserve(starts)
+        self.ids.reserve(starts)
+        last = 0 if given is None else int(given.max(initial=0)) - int(self.marks.used[LAST])
+        self.when.reserve(max(len(step.start), last + 1))
+        if 2 * (self.events.length + starts) >= self.table.length:
+            self._hash(1 << int(4 * (self.events.length + starts) + 16).bit_length())
+
+    def _ends(self, step: Step, more: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many of its running events may end in a batch, at most, for each recollection."""
+        ends = int(np.count_nonzero(step.phase == ENDS))
+        if ends <= _FEW_ENDS:
+            return np.full(len(more), ends)
+        held = np.bincount(self.holds.used[:, HOLD_OF], minlength=len(more))[: len(more)]  # some of them are free
+        most: NDArray[np.int64] = np.minimum(ends, held + more)
+        return most
+
+    def _reserve(self, end: int) -> None:
+        self.pool.reserve(end - self.pool.length)
+        for level, boxes in zip(LEVELS, self.boxes, strict=True):
+            boxes.reserve((end >> level) + 1 - boxes.length)
+            boxes.length = (end >> level) + 1
+
+    def _hash(self, size: int) -> None:
+        """Find events by their ids in a table of that size."""
+        self.table.replace(np.full(size, -1))
+        place_all(self.table.used, np.zeros(self.events.length, np.int64), self.ids.used)
+
+    # --- after a batch ----------------------------------------------------------------------------------------------
+
+    def note_lengths(self) -> None:
+        """Take over from the marks how long the arrays are that the kernel wrote into."""
+        marks = self.marks.used
+        self.events.length = self.ids.length = int(marks[USED])
+        self.holds.length = int(marks[HOLDS])
+        self.when.length = int(marks[LAST] - marks[KNOWN]) + 1
+
+    def tidy(self) -> None:
+        """Lay what is remembered anew once most of the room is taken by what is not, and forget who is forgotten."""
+        lists, marks = self._asked.lists.used, self.marks.used
+        live = int((lists[:, COUNT] - lists[:, LOW]).sum()) - int(marks[WASTE])
+        if self.pool.length > 4 * live + _FEW:
+            self._pack()
+        if self.events.length > 2 * self._lasting + _FEW:
+            events = self.events.used
+            over = (events[:, IS_OVER] == 1) & (events[:, LAST_OF] <= marks[GONE])
+            self.events.replace(events[~over])
+            self.ids.replace(self.ids.used[~over])
+            self._lasting = marks[USED] = self.events.length
+            self._hash(self.table.length)
+        forgotten = int(marks[GONE] - marks[KNOWN])
+        if 2 * forgotten > self.when.length and forgotten > _FEW:
+            self.when.replace(self.when.used[forgotten:])
+            marks[KNOWN] += forgotten
+
+    def _pack(self) -> None:
+        lists, marks = self._asked.lists.used, self.marks.used
+        holes = np.zeros(len(lists), np.bool_)
+        running = self._asked.recollections.used[:, RUNNING]
+        holes[running[running >= 0]] = True
+        lists[~holes, LIST_ORDINAL] += lists[~holes, LOW]
+        old = self.pool.used.copy()
+        place = np.full(self.holds.length, -1)
+        rooms = np.maximum(32, 3 * (lists[:, COUNT] - lists[:, LOW]))
+        self._reserve(max(len(old), int(2 * rooms.sum())))
+        end = pack(lists, old, self.pool.data, *(b.data for b in self.boxes), holes, place)
+        moved = place >= 0
+        self.holds.used[moved, HOLD_AT] = place[moved]
+        self.pool.length = end
+        for level, boxes in zip(LEVELS, self.boxes, strict=True):
+            boxes.length = (end >> level) + 1
+        marks[WASTE] = 0

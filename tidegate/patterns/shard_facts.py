@@ -1,0 +1,77 @@
+"""What a shard of patterns remembers beside its arrays: a typed record with a version, so that it survives a restart.
+
+``Arrays`` writes it with every snapshot and every published state and reads it back. Knows nothing of arrays or files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from tidegate.errors import SnapshotError
+
+__all__ = ["ShardFacts"]
+
+_VERSION = 1
+
+
+@dataclass(slots=True)
+class ShardFacts:
+    """The facts of one shard, and what its families count."""
+
+    clock: int | None = None
+    """Up to which moment everything has happened; None before anything appeared."""
+    late: int = 0
+    """Publications that came too late for patterns."""
+    newest: int | None = None
+    """The time of the newest publication that appeared; only Spark's combine step asks for it."""
+    wall: int | None = None
+    """The last time of day that a source told; only Spark's combine step asks for it."""
+    token: str | None = None
+    """Of which state the arrays of this process are; only Spark's combine step asks for it."""
+    columns: list[list[Any]] = field(default_factory=list)
+    """The columns of values in memory, each as ``Column.plain`` gives it."""
+    kept_items: int = 0
+    """Publications that were left when memory was last cleared of what no window reaches."""
+    kept_pairs: int = 0
+    """Pairs that were left then."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """What families count, by a name that no other family has."""
+    topk_forms: list[str] = field(default_factory=list)
+    """The forms of ``TopK``, as its arrays number them."""
+    born: int | None = None
+    """The version at which somebody first asked ``Past``; publications that appeared before are not remembered."""
+    remembers: bool = False
+    """Whether ``Past`` has a history, so that subscriptions see what was remembered before they were made."""
+    refused: dict[str, int] = field(default_factory=dict)
+    """Publications that are no part of an event as it should be, by reason."""
+
+    def count(self, name: str, more: int) -> None:
+        """Count some more."""
+        self.counts[name] = self.counts.get(name, 0) + more
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON knows it; ``from_json`` reads it back. Lists and dictionaries are shared, not copied."""
+        return {"version": _VERSION, **{each.name: getattr(self, each.name) for each in fields(self)}}
+
+    @staticmethod
+    def from_json(told: Any) -> ShardFacts:
+        """The facts that were written so, by this version or one before."""
+        if not isinstance(told, dict):
+            raise SnapshotError("the facts of a shard as an object", type(told).__name__)
+        version = told.get("version", 0)
+        if version not in (0, _VERSION):
+            raise SnapshotError(f"the facts of a shard in version {_VERSION} or before", f"version {version}")
+        values = {name: value for name, value in told.items() if name != "version"}
+        try:
+            return ShardFacts(**(values if version else _renamed(values)))
+        except TypeError as error:
+            raise SnapshotError("the facts of a shard", str(error)) from None
+
+
+def _renamed(values: dict[str, Any]) -> dict[str, Any]:
+    """The facts as they were before they had a version."""
+    values["kept_items"], values["kept_pairs"] = values.pop("kept", (0, 0))
+    values["topk_forms"] = values.pop("topk-forms", [])
+    values["counts"] = {name: values.pop(name) for name in ("cut", "unscored") if name in values}
+    return values
