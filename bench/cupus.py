@@ -20,9 +20,9 @@ READINGS, PUBLICATIONS = 4_000, 2_048
 SIZES = (1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
 DAY = 86_400.0
 
-#: How subscriptions are drawn: the seed's way, and three that pin down the ends.
+#: How subscriptions are drawn: the paper's way, and three that pin down the ends.
 MIXES: dict[str, Any] = {
-    "as the seed": {"operators": OPERATORS, "times": 0.1},
+    "as the paper": {"operators": OPERATORS, "times": 0.1},
     "few match": {"operators": ("=",), "times": 0.0},
     "most match": {"operators": ("<>",), "times": 0.9},
     "all match": {"operators": ("<>",), "times": 1.0},
@@ -54,7 +54,7 @@ def main(quick: bool = False) -> None:
     one_core()
     report = Report("cupus", SEED, COLUMNS)
     for mix in MIXES:
-        for n in SIZES[-1:] if quick or mix != "as the seed" else SIZES:
+        for n in SIZES[-1:] if quick or mix != "as the paper" else SIZES:
             measure(report, mix, n)
     report.finish()
 

@@ -97,7 +97,7 @@ matching* is one SPARQL ASK per pair on the closed graph (pyoxigraph), for some 
 
 In *timeseries*, the experiments of Manassiev and Jacobsen 2004 are repeated, with FAISS beside their structures and on
 real data. The table here has whole matches only; [its own page](../bench/papers/timeseries/README.md) has the figures,
-what agrees with the paper and what does not, and what was asked for.
+what agrees with the paper and what does not, and the goals.
 
 - *cascade*, *scan*, *interval*, *rstar*, *FAISS*: from a publication in normal form to its exact matches, two cores.
 - *rtree's own candidates*: the search of the R*-tree's library, on one core, which ends with boxes; *rstar* walks the
@@ -106,7 +106,7 @@ what agrees with the paper and what does not, and what was asked for.
 - The rows without times are figures and classifications, which that page has.
 
 In *temporal-kbn*, the evaluation of Stevens 2009 is repeated on three databases, with the scanning method of the thesis
-beside ours. [Its own page](../bench/papers/temporal_kbn/README.md) has the tables and figures, what was asked for, and
+beside ours. [Its own page](../bench/papers/temporal_kbn/README.md) has the tables and figures, the goals, and
 what was not reached.
 """
 

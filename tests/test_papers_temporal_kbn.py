@@ -66,7 +66,7 @@ def test_every_row_is_exact(rows):
     assert all(row["exact"] is True for row in rows)
 
 
-def test_both_tests_of_the_seed_are_there(rows):
+def test_both_tests_of_the_paper_are_there(rows):
     [first] = of(rows, "test 1")
     assert [point["stored"] for point in first["points"]] == list(range(QUICK.events + 1))
     assert first["publications"] == 2 * QUICK.events * QUICK.runs
@@ -154,7 +154,7 @@ def test_every_row_of_a_table_has_a_subscriber():
     assert where["E"] == "T_AFTER(start, past(A < 8, 'PT0.5S'))"
 
 
-# --- the seed's method ----------------------------------------------------------------------------------------------
+# --- the paper's method ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A temporal knowledge-based network, repeated: operators over the past, the seed's scan of a database beside ours."""
+"""A temporal knowledge-based network, repeated: operators over the past, the paper's scan of a database beside ours."""
 
 from __future__ import annotations
 

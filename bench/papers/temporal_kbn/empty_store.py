@@ -23,7 +23,7 @@ from bench.papers.temporal_kbn.spread import correlation, spread
 
 __all__ = ["empty_store"]
 
-#: Microseconds between events: the seed's, and one at which they overlap, so that DURING and AFTER match too.
+#: Microseconds between events: the paper's, and one at which they overlap, so that DURING and AFTER match too.
 _SPACINGS = {"test 1": 10_000_000, "test 1, overlapping": 1_000_000}
 #: Publications that one rival takes before it is the other's turn.
 _STRETCH = 50

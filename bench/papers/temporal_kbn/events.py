@@ -1,4 +1,4 @@
-"""The seed's events and subscriptions: Tables 6.1 and 6.2, and what its publisher publishes.
+"""The paper's events and subscriptions: Tables 6.1 and 6.2, and what its publisher publishes.
 
 An event has two attributes, A from 1 to 10 and B, one of ten wines, five of them red. It is published when it starts
 and again when it ends. Knows nothing of who matches.
@@ -50,7 +50,7 @@ _WHITE = (
     "SelaksSauvignonBlanc",
     "StGenevieveTexasWhite",
 )
-#: Addresses, as the seed's B has them; the red ones first.
+#: Addresses, as the paper's B has them; the red ones first.
 WINES = tuple(PREFIX + name for name in (*RED, *_WHITE))
 _REDS = frozenset(WINES[: len(RED)])
 #: When the first event starts (2026-01-01), and how long events last, in microseconds.

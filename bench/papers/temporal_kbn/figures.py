@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.papers.temporal_kbn.tables import DATABASES, NAMED, SEED_63, SEED_64
+from bench.papers.temporal_kbn.tables import DATABASES, NAMED, PAPER_63, PAPER_64
 from tidegate.overlay.report.looks import STYLE
 
 __all__ = ["draw"]
@@ -95,7 +95,9 @@ def _figure64(rows: list[Row]) -> Figure:
     figure, panels = _panels(rows, "test 2", sharey=True)
     for axes, some in panels:
         sizes = sorted({row["stored"] for row in some})
-        axes.plot(list(SEED_63), [each[0] for each in SEED_63.values()], color=_GREY, linestyle=":", label="the seed's")
+        axes.plot(
+            list(PAPER_63), [each[0] for each in PAPER_63.values()], color=_GREY, linestyle=":", label="the paper's"
+        )
         for name, (colour, marker) in _LOOKS.items():
             for size, line in zip(sizes, ("-", "--"), strict=False):
                 there = [row for row in some if row["stored"] == size]
@@ -114,7 +116,9 @@ def _figure65(rows: list[Row]) -> Figure:
     alone = [row for row in alone if row["stored"] == min(each["stored"] for each in alone)]
     for axes, some in panels:
         few = [row for row in some if row["stored"] == min(each["stored"] for each in some)]
-        axes.plot(list(SEED_64), [each[2] for each in SEED_64.values()], color=_GREY, linestyle=":", label="the seed's")
+        axes.plot(
+            list(PAPER_64), [each[2] for each in PAPER_64.values()], color=_GREY, linestyle=":", label="the paper's"
+        )
         for name in ("rows", "paged"):
             colour, marker = _LOOKS[name]
             x, y = [row["limit"] for row in few], [row["operators"][name]["combined"]["mean"] / 1e3 for row in few]

@@ -1,4 +1,4 @@
-"""What the results say, as sentences: each compares a claim of the seed with what was measured here.
+"""What the results say, as sentences: each compares a claim of the paper with what was measured here.
 
 Every number in them is computed from the raw results, and so is whether they agree.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.papers.temporal_kbn.spread import correlation
-from bench.papers.temporal_kbn.tables import DATABASES, SEED_63, SEED_64
+from bench.papers.temporal_kbn.tables import DATABASES, PAPER_63, PAPER_64
 
 __all__ = ["by_database", "on_filling", "on_limits", "on_operators", "on_steadiness", "straightness"]
 
@@ -84,7 +84,7 @@ def on_steadiness(rows: list[Row]) -> list[str]:
 
 def on_limits(by: dict[str, list[Row]]) -> list[str]:
     """Table 6.3 and Figure 6.4."""
-    theirs = SEED_63[5000][0] / SEED_63[200][0]
+    theirs = PAPER_63[5000][0] / PAPER_63[200][0]
     grown = {name: rows[-1]["paged_us"] / rows[0]["paged_us"] for name, rows in by.items()}
     ours = {name: rows[-1]["ours_us"] / rows[0]["ours_us"] for name, rows in by.items()}
     return [
@@ -105,8 +105,8 @@ def on_operators(by: dict[str, list[Row]], ours: list[Row]) -> list[str]:
         straight[name] = straightness(there)
         if of[-1]["matching"] and of[-1]["non-matching"]:
             apart[name] = of[-1]["non-matching"]["mean"] / of[-1]["matching"]["mean"]
-    share = SEED_64[200][3] / SEED_63[200][2]
-    theirs = SEED_64[5000][1] / SEED_64[5000][0]
+    share = PAPER_64[200][3] / PAPER_63[200][2]
+    theirs = PAPER_64[5000][1] / PAPER_64[5000][0]
     lines = [
         "The seed: the time of one operator grows linearly with the limit, R = 0.999. Here the scan in pages has R = "
         + _listed(straight, 3)
@@ -114,7 +114,7 @@ def on_operators(by: dict[str, list[Row]], ours: list[Row]) -> list[str]:
         f"The seed: at a limit of 5,000 an operator that does not match takes {theirs:.1f} times as long as one that "
         f"does, since the scan ends at the first match. Here {_listed(apart)} times. "
         f"{_verdict(min(apart.values(), default=0) > 2)}",
-        f"In the seed's Table 6.4, {100 * share:.0f}\u00a0% of the publications have an operator that matches and all "
+        f"In the paper's Table 6.4, {100 * share:.0f}\u00a0% of the publications have an operator that matches and all "
         "have one that does not. That is what comes out if the second target of Table 6.2, which is printed as F_X, is "
         "F_Y: A < 10 has a red wine with a larger A somewhere, and no event has a C. So it is F_Y here.",
     ]

@@ -1,6 +1,6 @@
 """What should have been told: the operators written as loops over a list of events, the newest first.
 
-Two meanings of FILTER's limit: the seed examines the newest rows that are stored, whatever they are, we the newest
+Two meanings of FILTER's limit: the paper examines the newest rows that are stored, whatever they are, we the newest
 events that passed the inner filter.
 """
 

@@ -1,4 +1,4 @@
-"""How much is measured: the sizes of the seed's two tests, and what a run can afford; and small ones to see it work."""
+"""How much is measured: the sizes of the paper's two tests, and what a run can afford; small ones to see it work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Plan:
     events: int
     """Of each run; each is published twice, when it starts and when it ends."""
     runs: int
-    """Of Test 1, for ours and for the scan in pages. The seed has 50."""
+    """Of Test 1, for ours and for the scan in pages. The paper has 50."""
     row_by_row: int
     """The slow scan is measured for one event of so many in Test 1."""
     stored: tuple[int, ...]

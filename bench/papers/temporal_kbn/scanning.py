@@ -1,8 +1,8 @@
-"""The seed's method (its §5.2 and §5.3): two tables, and a scan in code for every operator and publication.
+"""The paper's method (its §5.2 and §5.3): two tables, and a scan in code for every operator and publication.
 
 SQL selects the events that satisfy an operator's temporal conditions or, for FILTER, the newest ``limit`` of all; then
 the inner filter and the comparison are applied to one after the other, until one matches. Attributes are fetched *row
-by row*, one query per event, as the seed's times suggest, or *in pages*, joined with the events. Beyond the seed, to
+by row*, one query per event, as the paper's times suggest, or *in pages*, joined with the events. Beyond the paper, to
 be fair: indexes on the event's own id, its start and its end; statements that the drivers prepare where they can; the
 ontology's operator is a look into a set; equal filters of several subscribers are applied once, as in Siena's poset.
 """
@@ -42,7 +42,7 @@ _CONDITIONS = {
     "DURING": "p.StartTime <= %s AND (p.EndTime >= %s OR p.EndTime IS NULL)",
     "AFTER": "p.EndTime < %s AND p.EndTime >= %s",
 }
-#: Type codes: 0 is null, 1 a string, as in the seed; the others it does not tell.
+#: Type codes: 0 is null, 1 a string, as in the paper; the others it does not tell.
 _TEXT, _LONG = 1, 2
 #: Events of the first page, and by how much the next ones are larger.
 _PAGE, _GROWTH = 50, 10
@@ -52,7 +52,7 @@ _Row = tuple[int, str, dict[str, Any]]
 
 
 class Scanning:
-    """A data store and its operators on one database. Connections are pooled, as the seed's are."""
+    """A data store and its operators on one database. Connections are pooled, as the paper's are."""
 
     def __init__(self, url: str, wanted: Iterable[Wanted] = (), row_by_row: bool = False) -> None:
         self._engine = create_engine(url, isolation_level="AUTOCOMMIT", pool_size=2)

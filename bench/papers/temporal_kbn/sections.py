@@ -1,4 +1,4 @@
-"""Sections of the page: what was run, what was asked for, and the seed's tables with ours beside them."""
+"""Sections of the page: what was run, the goals, and the paper's tables with ours beside them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from bench.harness import shown
-from bench.papers.temporal_kbn.tables import DATABASES, NAMED, SEED_63, SEED_64, ms, table
+from bench.papers.temporal_kbn.tables import DATABASES, NAMED, PAPER_63, PAPER_64, ms, table
 
 __all__ = ["asked", "batches", "figure", "opening", "overlapping", "table_63", "table_64", "text"]
 
@@ -45,10 +45,10 @@ def opening(facts: Row) -> list[str]:
         "# A temporal knowledge-based network, repeated",
         text(
             "The evaluation of a temporal knowledge-based network (chapter 6): an empty store (Test 1) and a full one "
-            "(Test 2), with the seed's scan of a database and our own engine with a history beside each other, on each "
-            "database in the same run. Written by `python -m bench.papers.temporal_kbn.page` from "
+            "(Test 2), with the paper's scan of a database and our own engine with a history beside each other, on "
+            "each database in the same run. Written by `python -m bench.papers.temporal_kbn.page` from "
             "`bench/results/temporal-kbn.json`, which `tidegate bench temporal-kbn` makes; every number on this page "
-            "that is not the seed's is computed from it."
+            "that is not the paper's is computed from it."
         ),
         text(
             f"{machine['cpu']}, {machine['cores']} cores, {machine['system']}, Python {machine['python']}, {used}. "
@@ -59,7 +59,7 @@ def opening(facts: Row) -> list[str]:
             "**Workload.** Events have A from 1 to 10 and B, one of ten wines, five of them red "
             f"(the ontology is {wines}); each is published when it starts and when it ends, 3 to 8 seconds later. Time "
             f"is that of events: nobody waits. {first['subscribers']} subscribers draw from Table 6.1 (Test 1) or 6.2 "
-            f"(Test 2). Test 1 has {first['runs']} runs (the seed's 50) of {first['publications'] // first['runs']} "
+            f"(Test 2). Test 1 has {first['runs']} runs (the paper's 50) of {first['publications'] // first['runs']} "
             "publications; Test 2 has one run per limit. Limits of AFTER are taken to be milliseconds: then neither "
             "they nor DURING can ever match in Test 1, whose events are 2 to 7 seconds apart, so there is a further "
             "row with an event every second."
@@ -70,15 +70,15 @@ def opening(facts: Row) -> list[str]:
                 "*ours*: an engine with a history, one publication per call, notifications as objects. What has to be "
                 "remembered is durable in the database when the call returns. *without write* is that less the time "
                 "spent in the history.",
-                "*scan row by row*: the seed's method. SQL selects by the temporal conditions, or the newest events up "
-                "to the limit; then attributes are fetched with a query per event and inner filter and operator are "
-                "applied in code, until the first match. The seed does not say that it fetches them so, but its 588 ms "
-                "for 5,000 events that do not match are 0.12 ms per event, about a query each.",
+                "*scan row by row*: the paper's method. SQL selects by the temporal conditions, or the newest events "
+                "up to the limit; then attributes are fetched with a query per event and inner filter and operator are "
+                "applied in code, until the first match. The paper does not say that it fetches them so, but its 588 "
+                "ms for 5,000 events that do not match are 0.12 ms per event, about a query each.",
                 "*scan in pages*: the same with attributes joined, in pages of 50, 500, 5,000 events, a query each.",
-                "Both scans are given what the seed does not speak of: indexes on the event's id, start and end, "
+                "Both scans are given what the paper does not speak of: indexes on the event's id, start and end, "
                 "prepared statements where the driver has them, the colour of a wine by a look into a set, and equal "
                 "filters of several subscribers applied once per publication, as Siena's poset would do. They are "
-                "written in Python like the plumbing of ours; the seed's are in Java.",
+                "written in Python like the plumbing of ours; the paper's are in Java.",
                 "All write durably: SQLite with synchronous = FULL, PostgreSQL with fsync and MariaDB with "
                 "innodb_flush_log_at_trx_commit = 1, all on one disk.",
             )
@@ -86,13 +86,13 @@ def opening(facts: Row) -> list[str]:
         text(
             "**Exact.** For every publication ours told the same subscribers as a loop over a list of events, and for "
             f"every publication that a scan was measured for (all of Test 1 in pages, {scanned:,} of Test 2) the scan "
-            "told the same. The meanings differ in one point: the seed's FILTER looks at the newest events that are "
+            "told the same. The meanings differ in one point: the paper's FILTER looks at the newest events that are "
             "stored, ours at the newest that passed the inner filter. Both loops were run, and in this workload they "
             "never differ."
         ),
         text(
             "Times of Test 2 are medians of the means of stretches of publications, in which the rivals take turns; "
-            "tables that repeat the seed's have plain means, as it does."
+            "tables that repeat the paper's have plain means, as it does."
         ),
     ]
 
@@ -173,12 +173,12 @@ def asked(rows: list[Row]) -> list[str]:
             lambda x: x <= 1.5,
         )
     return [
-        "## What was asked for",
+        "## The goals",
         text(
             "Per publication. A call of ours with a single publication is mostly plumbing and waiting for the disk, "
             "which a batch shares among its publications; an operator is one FILTER applied to one publication."
         ),
-        table(["", "wanted", *(DATABASES[name] for name in names), "held"], lines),
+        table(["", "goal", *(DATABASES[name] for name in names), "held"], lines),
     ]
 
 
@@ -188,19 +188,19 @@ def table_63(by: dict[str, list[Row]]) -> list[str]:
     for name, rows in by.items():
         lines = []
         for row in rows:
-            of, theirs = row["spread"], SEED_63.get(row["limit"])
+            of, theirs = row["spread"], PAPER_63.get(row["limit"])
             seed = "–" if theirs is None else _spread(dict(zip(("mean", "sd", "count", "sem"), theirs, strict=True)), 1)
             cells = [_spread(of[rival]) for rival in ("rows", "paged", "ours", "matching")]
             lines.append((f"{row['limit']:,}", seed, *cells))
         parts += [
             f"{DATABASES[name]}, {rows[0]['stored']:,} events, ms: mean ± standard error (standard deviation, count):",
-            table(["limit", "the seed's, on Oracle", "row by row", "pages", "ours", "ours without write"], lines),
+            table(["limit", "the paper's, on Oracle", "row by row", "pages", "ours", "ours without write"], lines),
         ]
     return parts
 
 
 def _spread(of: Row, scale: float = 1e-3) -> str:
-    """As the seed's tables say it, in milliseconds."""
+    """As the paper's tables say it, in milliseconds."""
     mean, sem, sd = (shown(of[key] * scale) for key in ("mean", "sem", "sd"))
     return f"{mean} ± {sem} ({sd}, {of['count']:,})"
 
@@ -215,11 +215,11 @@ def table_64(by: dict[str, list[Row]], ours: list[Row]) -> list[str]:
             found = row["operators"]
             cells: list[Any] = []
             for i, kind in enumerate(kinds):
-                theirs = SEED_64.get(row["limit"])
+                theirs = PAPER_64.get(row["limit"])
                 cells.append(None if theirs is None else theirs[i])
                 cells += [ms(found[rival][kind]["mean"]) if found[rival][kind] else None for rival in ("rows", "paged")]
             lines.append((f"{row['limit']:,}", *cells))
-        headings = [f"{kind}: {who}" for kind in kinds for who in ("the seed", "row by row", "pages")]
+        headings = [f"{kind}: {who}" for kind in kinds for who in ("the paper", "row by row", "pages")]
         parts += [f"{DATABASES[name]}, {rows[0]['stored']:,} events, ms:", table(["limit", *headings], lines)]
     if ours:
         parts += [

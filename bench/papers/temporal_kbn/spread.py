@@ -1,4 +1,4 @@
-"""Times of many publications in a few numbers: what the seed's tables have, and a mean that stalls do not disturb."""
+"""Times of many publications in a few numbers: what the paper's tables have, and a mean that stalls do not disturb."""
 
 from __future__ import annotations
 

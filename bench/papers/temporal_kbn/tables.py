@@ -1,4 +1,4 @@
-"""Tables of the page, in Markdown, and the figures that the seed's own tables have."""
+"""Tables of the page, in Markdown, and the figures that the paper's own tables have."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from bench.harness import shown
 
-__all__ = ["DATABASES", "NAMED", "SEED_63", "SEED_64", "ms", "table"]
+__all__ = ["DATABASES", "NAMED", "PAPER_63", "PAPER_64", "ms", "table"]
 
 #: What the page calls the databases and the rivals.
 DATABASES = {"sqlite": "SQLite", "postgresql": "PostgreSQL", "mariadb": "MariaDB"}
 NAMED = {"ours": "ours", "paged": "scan in pages", "rows": "scan row by row"}
 
 #: Table 6.3: limit to mean, standard deviation, count, standard error, in milliseconds, on Oracle.
-SEED_63 = {
+PAPER_63 = {
     200: (193.20, 153.62, 4949, 2.18),
     500: (284.72, 371.35, 4954, 5.28),
     1000: (444.55, 759.29, 4949, 10.79),
@@ -22,7 +22,7 @@ SEED_63 = {
     5000: (2957.66, 5060.09, 4947, 71.94),
 }
 #: Table 6.4: limit to the means of matching, non-matching and all operators, and how many publications had the first.
-SEED_64 = {
+PAPER_64 = {
     200: (31.05, 35.45, 40.68, 4492),
     500: (37.39, 67.79, 73.67, 4506),
     1000: (37.55, 116.82, 118.80, 4447),

@@ -1,4 +1,4 @@
-"""Sections of the page on random walks: what was run, what was asked for, whole matches, and the paper's figures."""
+"""Sections of the page on random walks: what was run, the goals, whole matches, and the paper's figures."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def asked(rows: dict[str, Row]) -> list[str]:
         (f"match time at 2N ÷ at N, worst at N = {worst['subscriptions']:,}", "≤ 2", -worst["ratio"], -2),
     ]
     return [
-        "## What was asked for",
+        "## The goals",
         text(
             f"The cascade with N = {one['subscriptions']:,}, L = {one['length']:,}, k = {one['k']}, "
             f"{one['candidates']:.2f} % candidates, {one['matches']:,.1f} matches per publication. Times are those of "
@@ -97,7 +97,7 @@ def asked(rows: dict[str, Row]) -> list[str]:
             "walk of the same tree takes to verify its candidates."
         ),
         table(
-            ["the cascade", "wanted", "measured", "held"],
+            ["the cascade", "goal", "measured", "held"],
             ((what, wanted, abs(value), "yes" if value >= least else "no") for what, wanted, value, least in found),
         ),
         text(
