@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -93,23 +94,21 @@ def test_every_link_leads_to_a_file_and_to_a_heading_of_it(page):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name)
 def test_every_module_that_a_page_names_is_there(page):
-    """A path such as `store/log.py` is one below the root, below tidegate/ or in one of its packages."""
-    text = page.read_text("utf-8")
-    places = [ROOT, ROOT / "tidegate", ROOT / "tests", *(ROOT / "tidegate").glob("*/")]
-    for path in re.findall(r"`([a-z_][a-z_0-9/]*\.py)`", text):
-        assert any((place / path).is_file() for place in places), path
-    for package in re.findall(r"\b(?:tidegate|bench|examples)/(?:[a-z_0-9]+/)+", text):
-        assert (ROOT / package).is_dir(), package
-    for module in re.findall(r"\b(tidegate(?:\.[a-z_0-9]+)+)\b(?!\.?(?:toml|json|db|log|py))", text):
-        assert _is_there(module), module
+    """`store/log.py` stands for a file below the root, below tidegate/ or in one of its packages."""
+    places = [ROOT, ROOT / "tidegate", ROOT / "tests", *(ROOT / "tidegate").glob("*/"), *(ROOT / "examples").glob("*/")]
+    for code in re.findall(r"`([^`\n]+)`", page.read_text("utf-8")):
+        for path in re.findall(r"(?<![\w./-])[a-z_][a-z_0-9/]*\.py\b", code):
+            assert any((place / path).is_file() for place in places), path
+        for package in re.findall(r"^(?:tidegate|bench|examples|tests)/[a-z_0-9/]*$", code):
+            assert (ROOT / package).is_dir(), package
+        for module in re.findall(r"\btidegate(?:\.[a-z_0-9]+)+\b", code):
+            assert module == "tidegate.json" or is_there(module), module
 
 
-def _is_there(dotted: str) -> bool:
-    parent, _, last = dotted.rpartition(".")
-    try:
-        return find_spec(dotted) is not None
-    except ModuleNotFoundError:
-        return bool(parent) and _is_there(parent) and last in dir(__import__(parent, fromlist=["_"]))
+def is_there(dotted: str) -> bool:
+    """A module, or a name in one."""
+    module, _, last = dotted.rpartition(".")
+    return find_spec(dotted) is not None or hasattr(import_module(module), last)
 
 
 def test_every_page_is_in_the_index():
