@@ -75,9 +75,9 @@ of five is a stretch of the readings (otherwise nothing would match). Windows ar
 - *exact*: the notifications of 50 subscriptions were compared, with publication and distance (to 1e-9).
 """,
     "patterns-on-spark": """\
-The same publications and subscriptions go from the log through Spark to grouped Parquet. *in
-process* is one engine with as many threads as cores. *combine* is the step of the slowest shard, *writing what it
-tells* its Parquet. All notifications were compared, by their number and by a sum over subscription, publication and time.
+The same publications and subscriptions go from the log through Spark to grouped Parquet. *in process* is one engine
+with as many threads as cores. *combine* is the step of the slowest shard, *writing what it tells* its Parquet. All
+notifications were compared, by their number and by a sum over subscription, publication and time.
 """,
     "history": """\
 An engine with 1,000 `past` subscriptions over 100 inner filters remembers events in SQLite. `publish`
