@@ -47,7 +47,7 @@ def on_filling(rows: list[Row]) -> list[str]:
         )
     sloped = [_slope(row, "ours") / _slope(row, "paged") for row in rows]
     return [
-        "The seed: the time per publication grows linearly with the stored events, with R = 0.989 on MySQL, 0.854 on "
+        "The paper: the time per publication grows linearly with the stored events, with R = 0.989 on MySQL, 0.854 on "
         f"Oracle and 0.999 with stored procedures. Here the scan's lines have R = "
         f"{', '.join(f'{r:.3f}' for r in straight)}. {_verdict(min(straight) >= 0.85)}",
         *sentences,
@@ -75,8 +75,8 @@ def on_steadiness(rows: list[Row]) -> list[str]:
         half = len(times) // 2
         drift.append(sum(times[half:]) / len(times[half:]) / (sum(times[:half]) / len(times[:half])))
     return [
-        "The seed: with a limit of 200 and 50,000 stored events the time per publication hovers around 200 ms and does "
-        "not grow with what is stored. Here the second half of the publications takes the scan "
+        "The paper: with a limit of 200 and 50,000 stored events the time per publication hovers around 200 ms and "
+        "does not grow with what is stored. Here the second half of the publications takes the scan "
         + ", ".join(f"{each:.2f} ({DATABASES[row['database']]})" for each, row in zip(drift, rows, strict=True))
         + f" times as long as the first. {_verdict(all(0.5 <= each <= 2 for each in drift))}",
     ]
@@ -88,8 +88,8 @@ def on_limits(by: dict[str, list[Row]]) -> list[str]:
     grown = {name: rows[-1]["paged_us"] / rows[0]["paged_us"] for name, rows in by.items()}
     ours = {name: rows[-1]["ours_us"] / rows[0]["ours_us"] for name, rows in by.items()}
     return [
-        f"The seed: the time per publication grows with the limit, {theirs:.1f} times from 200 to 5,000, the last step "
-        "more than in proportion, which it puts down to publications that queue. Here the scan in pages grows "
+        f"The paper: the time per publication grows with the limit, {theirs:.1f} times from 200 to 5,000, the last "
+        "step more than in proportion, which it puts down to publications that queue. Here the scan in pages grows "
         + _listed(grown)
         + f" times; nothing queues here. {_verdict(min(grown.values()) > 2)}",
         f"Ours at the widest limit takes {_listed(ours, 2)} times as long as at the narrowest.",
@@ -108,10 +108,10 @@ def on_operators(by: dict[str, list[Row]], ours: list[Row]) -> list[str]:
     share = PAPER_64[200][3] / PAPER_63[200][2]
     theirs = PAPER_64[5000][1] / PAPER_64[5000][0]
     lines = [
-        "The seed: the time of one operator grows linearly with the limit, R = 0.999. Here the scan in pages has R = "
+        "The paper: the time of one operator grows linearly with the limit, R = 0.999. Here the scan in pages has R = "
         + _listed(straight, 3)
         + f". {_verdict(min(straight.values()) >= 0.98)}",
-        f"The seed: at a limit of 5,000 an operator that does not match takes {theirs:.1f} times as long as one that "
+        f"The paper: at a limit of 5,000 an operator that does not match takes {theirs:.1f} times as long as one that "
         f"does, since the scan ends at the first match. Here {_listed(apart)} times. "
         f"{_verdict(min(apart.values(), default=0) > 2)}",
         f"In the paper's Table 6.4, {100 * share:.0f}\u00a0% of the publications have an operator that matches and all "
