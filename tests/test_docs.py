@@ -35,9 +35,9 @@ __all__ = ["spark"]
 
 ROOT = Path(__file__).parents[1]
 README, CONTRIBUTING = ((ROOT / name).read_text("utf-8") for name in ("README.md", "CONTRIBUTING.md"))
-LANGUAGE, ERRORS, ARCHITECTURE, OPERATIONS, OVERLAY = (
+LANGUAGE, ERRORS, ARCHITECTURE, OPERATIONS, OVERLAY, COMMAND_PAGE = (
     (ROOT / "docs" / f"{name}.md").read_text("utf-8")
-    for name in ("LANGUAGE", "ERRORS", "ARCHITECTURE", "OPERATIONS", "OVERLAY")
+    for name in ("LANGUAGE", "ERRORS", "ARCHITECTURE", "OPERATIONS", "OVERLAY", "COMMANDS")
 )
 
 _EXAMPLE = re.compile(r"^\| `(.+?)` \| `(\{.*\})` \| (yes|no) \|$", re.MULTILINE)
@@ -180,7 +180,7 @@ def test_python_blocks_run(code_block, capsys):
 def test_console_blocks_run(tmp_path, monkeypatch, spark):
     monkeypatch.chdir(tmp_path)
     ran = set()
-    for session in "".join(blocks(README, "console")).split("$ ")[1:]:
+    for session in "".join(blocks(COMMAND_PAGE, "console") + blocks(README, "console")).split("$ ")[1:]:
         command, *promised = session.splitlines()
         program, *arguments = shlex.split(command)
         if program == "make":
@@ -252,7 +252,7 @@ def test_every_reserved_name_is_documented(name):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_is_documented_and_has_an_example(command):
-    assert f"`tidegate {command}" in README
+    assert f"`tidegate {command}" in COMMAND_PAGE
     text = CliRunner().invoke(app, [*command.split(), "--help"]).output
     assert f"Example:\n    tidegate {command}" in text
 

@@ -1,1 +1,1 @@
-"""Dynamic logging level: a client that listens more closely while somebody tries passwords (seed 002, §7.2)."""
+"""Dynamic logging level: a client that listens more closely while somebody tries passwords (Stevens 2009, §7.2)."""

@@ -10,7 +10,7 @@ import numpy as np
 
 import tidegate as tg
 from examples.logging_level import generated
-from examples.logging_level.client import ERROR, INFO, LEVELS, SEEDS, SOON, Change, Client
+from examples.logging_level.client import ERROR, INFO, LEVELS, SOON, STRICT, Change, Client
 from examples.logging_level.lines import publications
 
 #: The real file, beside the project and no part of it.
@@ -43,8 +43,8 @@ def main() -> None:
     print(f"\n{'lines shown':<32}{'at ERROR':>10}{'at INFO':>10}{'in all':>10}{'changes':>10}{'alarms':>10}")
     clients = {
         "raised after a silence": client,
-        "never raised, as in the seed": ran(Client(SOON, None), lines),
-        "raised, by strict seconds": ran(Client(SEEDS, given.quiet), lines),
+        "never raised, as in the paper": ran(Client(SOON, None), lines),
+        "raised, by strict seconds": ran(Client(STRICT, given.quiet), lines),
     }
     for name, one in clients.items():
         shown = Counter(level for _, level in one.shown)

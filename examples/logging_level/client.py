@@ -10,7 +10,7 @@ from datetime import datetime
 
 import tidegate as tg
 
-__all__ = ["ERROR", "INFO", "LEVELS", "SEEDS", "SOON", "Change", "Client", "three_failures"]
+__all__ = ["ERROR", "INFO", "LEVELS", "SOON", "STRICT", "Change", "Client", "three_failures"]
 
 LEVELS = {"ERROR": 5, "WARNING": 4, "INFO": 3, "DEBUG": 2, "TRACE": 1}
 ERROR, INFO = LEVELS["ERROR"], LEVELS["INFO"]
@@ -18,13 +18,13 @@ FAILED = "level = 4 AND category = 'login_failed'"
 
 
 def three_failures(limits: str) -> str:
-    """A failed login after a failed login after a failed login, as the seed nests them; ``limits`` says how soon."""
+    """A failed login after a failed login after a failed login, as Stevens nests them; ``limits`` says how soon."""
     second = f"{FAILED} AND T_AFTER(end, past({FAILED}, {limits}))"
     return f"{FAILED} AND T_AFTER(end, past({second}, {limits}))"
 
 
-#: The seed's: each strictly later than the one before, so failures within one second of the log's clock do not count.
-SEEDS = three_failures("'PT2S'")
+#: Stevens's: each strictly later than the one before, so failures within one second of the log's clock do not count.
+STRICT = three_failures("'PT2S'")
 #: The log's clock has whole seconds, so a time may be 1 s off: with this tolerance those of one second count, too.
 #: The tolerance widens the limit as well; together they are the two seconds.
 SOON = three_failures("'PT1S', 'PT1S'")

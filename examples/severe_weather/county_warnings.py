@@ -18,7 +18,7 @@ from examples.severe_weather.counties import State
 
 __all__ = ["KINDS", "CountyWarning", "publications", "read"]
 
-#: The service's own codes, as the seed calls them (Figure 7.2) where it does.
+#: The service's own codes, as Stevens calls them (Figure 7.2) where it does.
 KINDS = {"SV": "tstorm", "TO": "tornado", "FF": "flood", "MA": "marine"}
 
 

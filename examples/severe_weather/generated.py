@@ -18,7 +18,7 @@ __all__ = ["COLUMNS", "ROWS", "write"]
 #: Of the grid; its rows are counted from the north.
 COLUMNS, ROWS = 10, 6
 
-#: Column and row of the counties of the seed's Figure 7.4.
+#: Column and row of the counties of Stevens's Figure 7.4.
 _NAMED = {
     (5, 2): "Howard",
     (6, 2): "Merrick",

@@ -1,4 +1,4 @@
-"""Storms that never were, on the paths of the seed's Figure 7.4: A from the west, B from the north; C from nowhere."""
+"""Storms that never were, on the paths of Stevens's Figure 7.4: A from the west, B from the north; C from nowhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who wants to be told of what: the seed's three people around Hamilton County, and one subscriber in every county."""
+"""Who wants to be told of what: Stevens's three people around Hamilton County, and one subscriber in every county."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PEOPLE", "Person", "following", "in_every_county", "neighbours_of", 
 
 @dataclass(frozen=True)
 class Person:
-    """Someone of the seed's §7.1, and where they want storms over Hamilton County to come from; ``None``: anywhere."""
+    """Someone of Stevens's §7.1, and where they want storms over Hamilton County to come from; ``None``: anywhere."""
 
     name: str
     town: str

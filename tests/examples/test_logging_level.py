@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from examples.logging_level import generated
-from examples.logging_level.client import SEEDS, SOON, Client
+from examples.logging_level.client import SOON, STRICT, Client
 from examples.logging_level.lines import publications
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def check(lines, alarm, quiet):
     for line in publications(lines):
         client.take(line)
     silence = {None: None, "PT1M": timedelta(minutes=1), "PT5S": timedelta(seconds=5)}[quiet]
-    shown, changes, alarms = looped(lines, alarm == SEEDS, silence)
+    shown, changes, alarms = looped(lines, alarm == STRICT, silence)
     assert client.alarms == alarms
     assert [(c.time.replace(tzinfo=None), c.line, c.level) for c in client.changes] == changes
     assert client.shown == shown
@@ -83,7 +83,7 @@ def check(lines, alarm, quiet):
 # --- tests ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("alarm", [SOON, SEEDS], ids=["soon", "seed's"])
+@pytest.mark.parametrize("alarm", [SOON, STRICT], ids=["soon", "strict"])
 @pytest.mark.parametrize("quiet", [None, "PT1M", "PT5S"])
 def test_a_generated_log(alarm, quiet):
     """Levels go down and up at the lines where the loop says so."""
@@ -93,17 +93,17 @@ def test_a_generated_log(alarm, quiet):
 
 
 @needs_real
-@pytest.mark.parametrize(("alarm", "quiet"), [(SOON, "PT1M"), (SEEDS, None)], ids=["soon", "seed's"])
+@pytest.mark.parametrize(("alarm", "quiet"), [(SOON, "PT1M"), (STRICT, None)], ids=["soon", "strict"])
 def test_the_real_log(alarm, quiet):
     check(REAL.read_text("utf-8").splitlines(), alarm, quiet)
 
 
 def test_three_failures_in_one_second():
-    """The seed's AFTER is strict and does not see them; with a tolerance it does."""
+    """The paper's AFTER is strict and does not see them; with a tolerance it does."""
     lines = [
         f"Dec 10 07:00:00 LabSZ sshd[{i}]: Failed password for root from 10.0.0.1 port {i} ssh2" for i in (1, 2, 3)
     ]
-    assert check(lines, SEEDS, None).alarms == []
+    assert check(lines, STRICT, None).alarms == []
     assert check(lines, SOON, None).alarms == [3]
 
 

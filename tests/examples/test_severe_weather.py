@@ -322,7 +322,7 @@ def test_the_ontology_says_where_neighbours_are(run):
         assert (term(name), f"{NE}isLocatedIn", f"{NE}Nebraska") in triples
 
 
-FIGURE = [  # 7.3 of the seed
+FIGURE = [  # 7.3 of the paper
     ("Hamilton", "East", "Hall"),
     ("Hamilton", "North", "Clay"),
     ("Hamilton", "South", "Merrick"),
@@ -333,7 +333,7 @@ FIGURE = [  # 7.3 of the seed
 
 
 @pytest.mark.parametrize(("a", "side", "b"), FIGURE)
-def test_the_seeds_fragment(run, a, side, b):
+def test_the_papers_fragment(run, a, side, b):
     from examples.severe_weather.counties import State
     from examples.severe_weather.directions import relation
 

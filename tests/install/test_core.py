@@ -85,11 +85,9 @@ def test_commands_that_need_an_extra_say_which_in_one_line(tmp_path):
         "spark, for tidegate run": ["run", config(tmp_path)],
         "spark, for tidegate demo": ["demo"],
         "spark, for tidegate rehearse": ["rehearse", publications, "--where", "no2 > 40"],
-        "spark, for tidegate overlay run": ["overlay", "run", tmp_path / "sweep", "--quick", "--generated"],
         "ontology, for an ontology": ["ontology", "show", ONTOLOGY],
         "ontology, for an ontology ": ["match", subscriptions, publications, "--ontology", ONTOLOGY],
         "plots, for a plot": [*tolerance, "--plot", tmp_path / "plot.svg"],
-        "plots, for tidegate overlay figures": ["overlay", "figures", tmp_path],
         "structures, for the structure rstar": ["run", rstar],
     }
     for expected, (code, _, told, error) in zip(asked, commands(*asked.values(), cwd=tmp_path), strict=True):

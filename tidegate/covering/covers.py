@@ -1,6 +1,6 @@
 """Whether one filter covers another: every publication that matches the second matches the first.
 
-Siena's covering relation (seed 002 §3.2) for all predicate families. It looks at filters only and never at
+Siena's covering relation (Stevens 2009, §3.2) for all predicate families. It looks at filters only and never at
 subscriptions, publications or an index.
 """
 

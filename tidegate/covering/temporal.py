@@ -1,8 +1,8 @@
 """Whether one subscription covers another, where one or both look at more than a single publication.
 
-Of subscriptions that ask about the past, ``TemporalCovering`` (seed 002 §5.4) covers if operator and limits are the
-same and the inner filters cover. Here limits, tolerances and operators may differ as long as one question follows from
-the other, under AND, OR and NOT and however deeply they are nested. Every yes is right.
+Of subscriptions that ask about the past, ``TemporalCovering`` of Stevens 2009 (§5.4) covers if operator and limits are
+the same and the inner filters cover. Here limits, tolerances and operators may differ as long as one question follows
+from the other, under AND, OR and NOT and however deeply they are nested. Every yes is right.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a node has asked of one neighbour, and what it need not ask because that covers it (Jurca et al., Algorithm 2).
 
-The seed filters operators where they arrive; a node knows what it sent, so here nothing is sent only to be filtered.
+The paper filters operators where they arrive; a node knows what it sent, so here nothing is sent only to be filtered.
 """
 
 from __future__ import annotations

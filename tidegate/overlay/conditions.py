@@ -67,8 +67,8 @@ def read(where: str, limits: Limits = DEFAULT_LIMITS) -> RoutedCondition:
 def inside(wish: RoutedCondition, limits: Limits = DEFAULT_LIMITS) -> list[RoutedCondition]:
     """The inner filters of all levels, each once, and each before those inside it.
 
-    The seed asks for those of the first level and leaves the rest to the next broker up. But a publication that comes
-    from below is held against an inner filter right here, and what that looks for may have come from above.
+    Stevens 2009 (§4.3) asks for those of the first level and leaves the rest to the next broker up. But a publication
+    that comes from below is held against an inner filter right here, and what that looks for may have come from above.
     """
     found: dict[str, RoutedCondition] = {}
     ahead = [wish]

@@ -1,8 +1,8 @@
 """Readings that belong together, routed by strategies that differ in three things only (Table II of Jurca et al.).
 
 Algorithms 1 (announcements flood), 4 (operators are filtered, split and forwarded) and 5 (readings are forwarded if
-they are part of a match) of §V, with what the seed leaves open: operators and sensors that go, sensors that come late.
-What hides an operator, how it is split and whether readings are shared is each strategy's own.
+they are part of a match) of §V, with what the paper leaves open: operators and sensors that go, sensors that come
+late. What hides an operator, how it is split and whether readings are shared is each strategy's own.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``a_equals``, ``a_containedBy`` (sub-bag), ``a_contains`` (super-bag) and ``a_overlaps``. An optional third argument is
 the sub-operator of a composite operator: ``a_containedBy(b, (1, 3, 5), '<')`` asks for an injective assignment of the
-members of b to the members of the constant, each smaller than its partner (Keeney et al. 2008; seed 002 §3.3).
+members of b to the members of the constant, each smaller than its partner (Keeney et al. 2008; Stevens 2009, §3.3).
 With a relation of the ontology, a member of the
 constant is the list of its possible partners, as it is with the sub-operator IN.
 """

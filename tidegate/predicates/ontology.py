@@ -1,7 +1,8 @@
 """What terms mean: isA, equivalent, moreSpecific, lessSpecific and related, by the ontology that is loaded.
 
-The ontology is closed when it is loaded, so each of them is a set of terms (Keeney et al. 2008; seed 002, table 3.1).
-A predicate compiles to what ``x IN (…)`` with that set compiles to, and nothing of the ontology is left in it.
+The ontology is closed when it is loaded, so each of them is a set of terms (Keeney et al. 2008; Stevens 2009,
+table 3.1). A predicate compiles to what ``x IN (…)`` with that set compiles to, and nothing of the ontology is left in
+it.
 """
 
 from __future__ import annotations

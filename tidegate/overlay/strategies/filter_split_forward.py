@@ -1,6 +1,6 @@
 """``filter-split-forward``: an operator that all others together cover is not forwarded, and readings are shared.
 
-Jurca et al., §V. The seed decides coverage by random points and loses a few readings; ``exact`` loses none.
+Jurca et al., §V. The paper decides coverage by random points and loses a few readings; ``exact`` loses none.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ __all__ = ["MultiJoin"]
 class MultiJoin(CorrelationRouting):
     """Table II: pairwise filtering, splitting into binary joins, readings once per neighbour.
 
-    The seed treats all sensors alike: each part is the main part of one join and filters one other, in a ring.
+    The paper treats all sensors alike: each part is the main part of one join and filters one other, in a ring.
     """
 
     name = "multi-join"

@@ -1,0 +1,112 @@
+"""What the columns and the rivals of each bench mean, for the page of figures (``bench.page``)."""
+
+from __future__ import annotations
+
+__all__ = ["EXPLAINED"]
+
+_BOOLEAN = """The rivals are a linear scan and, in *boolean-intervals*, the Python package rule-engine.
+
+- *index*: from a checked Arrow table to the numbers of the subscriptions that match.
+- *engine*: `engine.publish(table, grouped=True)`, which checks the table, matches, and makes an Arrow table of ids.
+- *one alone*: a table with a single publication through the engine. Most of this time is spent reading Arrow columns.
+- *scan*: a linear scan in numba over the bare bounds with an early exit, into memory that is allocated before. It
+  checks nothing and makes no ids, so compare it with *index* (*scan ÷ index*) and not with *engine*.
+- *load*: `tg.Engine(subscriptions)` from CQL2-JSON. *fold*: building the index again from its clauses. *open*:
+  `tg.Engine.load` of a snapshot.
+- *add*, *remove*: per subscription, with one publication after every hundred, merges of segments included.
+- *bytes/sub*: all arrays of the index, divided by the number of subscriptions.
+"""
+
+#: By the name of the bench, in Markdown.
+EXPLAINED = {
+    "boolean-intervals": _BOOLEAN,
+    "boolean-equality": "The columns are those of *boolean-intervals*.\n",
+    "cupus": """\
+The columns are those of *boolean-intervals*. *as the paper* draws subscriptions as the experiment does; the
+other mixes show the extremes. If most subscriptions match, making the strings of ids is most of the engine's work, and
+the bare scan is several times faster than the engine.
+""",
+    "pipeline": """\
+Publications go from the log through Spark (`local[2]`) to grouped Parquet.
+
+- *publications/s*: the median batch, from the end of one batch to the end of the next, with Spark's planning and
+  checkpoints. The first batch of a run, which maps snapshots and starts workers, is left out.
+- *bare kernel*: the same publications and the same snapshot through the index alone, half in each of two processes.
+- *broadcast join*: Spark SQL joins the publications with a broadcast table of subscriptions, `BETWEEN` for all
+  attributes. *filter columns*: Spark SQL computes one Boolean column per subscription; timed once, with compilation.
+- *plumbing*: one subscription that never matches, to see what Spark alone costs.
+- *append → callback*: from the call of `Log.append` (fsync included) to the call of the Python function, at 1,000
+  publications/s, after 200 batches, when Java has compiled its code.
+- *where the time goes*: the median batch in milliseconds. *planning* is Spark's; *checkpoint* are its two logs; *JVM ↔
+  Python and tasks* is the Spark job less the time inside the task; *reading* is the task less kernel and writing, so it
+  includes waiting for the reference from the Python worker of the source.
+""",
+    "topk": """\
+k is 10. Publications are uniform in the unit square at regular times. Each subscription has its own centre,
+or its own two weights. The window is filled twice before the measured rounds.
+
+- *publications/s*: `engine.publish(table, grouped=True)` with a thread per core; *flat* makes one row per notification.
+- *compiled*: the obvious implementation in numba on one core: one window for all, the k best of each subscription kept
+  aside, the window searched when one of them expires. It runs for at most 1,000 subscriptions and is scaled up.
+- *Python*: the same with a deque per subscription, for 10 subscriptions and scaled up.
+- *exact*: everything that the engine told over the whole run was compared with *compiled* for these 1,000 subscriptions
+  (all of 100 and 1,000), and with *Python* for 10.
+""",
+    "together": """\
+The readings are SensorScope's (EPFL, Grand St Bernard 2007; not part of the project), at places of our own.
+
+- The ranges of subscriptions are median ± u·X with P(X > x) = 1/x for x ≥ 1, and u 1 °C, 1 °C, 2 %, 0.06 m/s and 15°.
+  The paper (Jurca et al.) gives no unit; u is about a tenth of the interquartile range. Half of the subscriptions name
+  sources, half are abstract.
+- *readings*: how many the medians are of. The measured rounds are early ones among them, which the median of all suits
+  less. The number of notifications per publication decides how fast it is.
+- *Python*: a deque per filter and subscription, for at most 10,000 subscriptions and scaled up.
+- *exact*: the notifications of 200 subscriptions were compared, with all their publications.
+""",
+    "shapes-in-streams": """\
+100 sources publish in turn. Readings and shapes are random walks, or white noise where one shape
+of five is a stretch of the readings (otherwise nothing would match). Windows are filled before the measured rounds.
+
+- *readings/s*: `engine.publish(table, grouped=True)`. *ε ÷ √n*: the tolerance; √2 is the distance of shapes that have
+  nothing in common.
+- *numpy*: a deque per source, one normal form per reading, one call for the distances to all subscriptions.
+- *one by one*: normal form and distance for each subscription, for 10 subscriptions and scaled up.
+- *state bytes/source*: the largest after a round, less that of the first reading.
+- *exact*: the notifications of 50 subscriptions were compared, with publication and distance (to 1e-9).
+""",
+    "patterns-on-spark": """\
+The same publications and subscriptions go from the log through Spark to grouped Parquet. *in process* is one engine
+with as many threads as cores. *combine* is the step of the slowest shard, *writing what it tells* its Parquet. All
+notifications were compared, by their number and by a sum over subscription, publication and time.
+""",
+    "history": """\
+An engine with 1,000 `past` subscriptions over 100 inner filters remembers events in SQLite. `publish`
+returns after the events are durable (write-ahead log, `synchronous = FULL`).
+
+- *one source*: subscriptions also name a source, so that about ten of them look at a publication. *all publications*:
+  they do not, and all of them look at it.
+- *select*, *past*, *making rows*, *durable write*: where the time of a call goes. *rest* is mostly notifications.
+- *numpy in memory*: the same conditions by hand, one call of numpy per condition and publication, nothing durable, for
+  some of the publications. The notifications of some subscriptions were compared.
+""",
+    "ontology": """\
+Classes, things and regions are generated. *plain IN* has the same sets of terms written out. *asking while
+matching* is one SPARQL ASK per pair on the closed graph (pyoxigraph), for some of the pairs and scaled up.
+""",
+    "timeseries": """\
+The experiments of Manassiev and Jacobsen 2004, with FAISS beside their structures, and on real data. The
+table here has whole matches only. [Its own page](../bench/papers/timeseries/README.md) has the figures, what agrees
+with the paper and what does not, and the goals.
+
+- *cascade*, *scan*, *interval*, *rstar*, *FAISS*: from a publication in normal form to its exact matches, on two cores.
+- *rtree's own candidates*: the search of the R*-tree's library, on one core, which ends with boxes. *rstar* walks the
+  same tree in compiled code of ours and verifies what it finds.
+- *engine*: subscriptions from CQL2-JSON, publications from an Arrow table to grouped notifications.
+- Rows without times are figures and classifications, which are on that page.
+""",
+    "temporal-kbn": """\
+The evaluation of Stevens 2009 on three databases, with the scanning method of the thesis beside
+Tidegate. [Its own page](../bench/papers/temporal_kbn/README.md) has the tables and figures, the goals, and what was not
+reached.
+""",
+}

@@ -1,0 +1,125 @@
+"""The tutorial and the how-tos are run from top to bottom, each in a directory of its own; all pages lead somewhere.
+
+A page is a session: its Python blocks share their variables, its console blocks run the command line, and a block
+behind "Save this as `name`:" becomes that file.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.parts.spark import spark
+from tidegate.cli.app import app
+
+__all__ = ["spark"]
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md"))]
+SESSIONS = [DOCS / "TUTORIAL.md", *sorted((DOCS / "howto").glob("*.md"))]
+
+_STEP = re.compile(r"(?:Save this as `([^`\n]+)`[^\n]*\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NEEDS_SPARK = re.compile(r"^\$ tidegate (run|rehearse)|tg\.session", re.MULTILINE)
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def run_commands(text: str) -> None:
+    """Each line behind ``$ `` is run; the lines below it are what it prints, where … stands for anything."""
+    for step in ("\n" + text).split("\n$ ")[1:]:
+        command, _, promised = step.partition("\n")
+        program, *arguments = shlex.split(command)
+        assert program == "tidegate"
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 0, (command, result.output)
+        if promised.strip():
+            shown = "\n".join(line.rstrip() for line in result.stdout.rstrip().splitlines())
+            wanted = re.escape(promised.rstrip()).replace("…", ".*")
+            assert re.fullmatch(wanted, shown, re.DOTALL), (command, shown)
+
+
+def run_page(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    variables: dict[str, object] = {"__name__": "__main__"}
+    for file, kind, body in _STEP.findall(page.read_text("utf-8")):
+        if file:
+            Path(file).write_text(body, "utf-8")
+        elif kind == "console":
+            run_commands(body)
+        elif kind == "python":
+            capsys.readouterr()
+            exec(compile(body, name(page), "exec", dont_inherit=True), variables)
+            promised = [line.split("# prints ", 1)[1] for line in body.splitlines() if "# prints " in line]
+            assert capsys.readouterr().out.splitlines() == promised or not promised
+
+
+@pytest.mark.parametrize("page", [p for p in SESSIONS if not _NEEDS_SPARK.search(p.read_text("utf-8"))], ids=name)
+def test_the_page_runs(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_page(page, capsys)
+
+
+@pytest.mark.parametrize("page", [p for p in SESSIONS if _NEEDS_SPARK.search(p.read_text("utf-8"))], ids=name)
+def test_the_page_runs_on_spark(page, tmp_path, monkeypatch, capsys, spark):
+    monkeypatch.chdir(tmp_path)
+    run_page(page, capsys)
+
+
+# --- leads somewhere ------------------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    """The headings of a page as GitHub names them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_link_leads_to_a_file_and_to_a_heading_of_it(page):
+    for target, heading in _LINK.findall(page.read_text("utf-8")):
+        there = (page.parent / target).resolve() if target else page
+        assert there.exists(), target
+        assert not heading or heading in anchors(there), (target, heading)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=name)
+def test_every_module_that_a_page_names_is_there(page):
+    """`store/log.py` stands for a file below the root, below tidegate/ or in one of its packages."""
+    places = [ROOT, ROOT / "tidegate", ROOT / "tests", *(ROOT / "tidegate").glob("*/"), *(ROOT / "examples").glob("*/")]
+    for code in re.findall(r"`([^`\n]+)`", page.read_text("utf-8")):
+        for path in re.findall(r"(?<![\w./-])[a-z_][a-z_0-9/]*\.py\b", code):
+            assert any((place / path).is_file() for place in places), path
+        for package in re.findall(r"^(?:tidegate|bench|examples|tests)/[a-z_0-9/]*$", code):
+            assert (ROOT / package).is_dir(), package
+        for module in re.findall(r"\btidegate(?:\.[a-z_0-9]+)+\b", code):
+            assert module == "tidegate.json" or is_there(module), module
+
+
+def is_there(dotted: str) -> bool:
+    """A module, or a name in one."""
+    module, _, last = dotted.rpartition(".")
+    return find_spec(dotted) is not None or hasattr(import_module(module), last)
+
+
+def test_every_page_is_in_the_index():
+    index = (DOCS / "README.md").read_text("utf-8")
+    for page in sorted(DOCS.rglob("*.md")):
+        if page != DOCS / "README.md":
+            assert f"]({page.relative_to(DOCS)}" in index, page.name
+
+
+def test_the_first_page_is_short_and_names_both_commands():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.split()) <= 900
+    assert "make demo" in text
+    assert "make test" in text
