@@ -230,8 +230,8 @@ def test_pages_reach_as_far_as_the_limit(store, size):
             assert scanning.applies(table_62(limit)[0].condition, event) is expected
 
 
-@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow),
-                                      pytest.param("mariadb", marks=pytest.mark.slow)])  # fmt: skip
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.services),
+                                      pytest.param("mariadb", marks=pytest.mark.services)])  # fmt: skip
 def test_scans_are_the_obvious_loop_on_every_database(database):
     rng = np.random.default_rng(5)
     try:

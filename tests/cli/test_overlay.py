@@ -312,7 +312,8 @@ def started(diary: Path, measure: str, *arguments: object) -> subprocess.Popen[s
     return subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_what_was_stopped_goes_on(tmp_path, number):
     out, diary = tmp_path / "out", tmp_path / "diary"
@@ -342,7 +343,7 @@ def test_what_was_stopped_goes_on(tmp_path, number):
     assert len(asked) == 8
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_quick_sweep(spark, tmp_path):
     """As it is: all of it is told to whom it should be, and drawn."""
     told = orjson.loads(run("overlay", "run", tmp_path / "out", "--quick", "--generated", "--json").stdout)

@@ -16,7 +16,7 @@ import pytest
 
 from tests.cli.commands import CONFIG, PUBLICATIONS, SUBSCRIPTIONS, config, lines, run
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.spark
 
 _PATIENCE = 300
 #: Writes down when a batch begins and ends to be told, which takes as long as the file ``pause`` says.

@@ -21,7 +21,7 @@ import pytest
 import tidegate as tg
 from tests.pipeline.test_chaos import Run, drawn, readings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 JARS = f"{Path(pyspark.__file__).parent}/jars/*"
 

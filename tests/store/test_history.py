@@ -28,6 +28,7 @@ from sqlalchemy.dialects import oracle
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 import tidegate as tg
+from tests.parts.databases import SERVERS
 from tidegate.model import moment
 from tidegate.records.record import publication
 from tidegate.records.tables import table
@@ -35,7 +36,7 @@ from tidegate.store import History, NotificationStore, Registry, history_tables
 from tidegate.store import history as module
 from tidegate.store.database import Database
 from tidegate.store.database_url import address
-from tidegate.store.history import Ended, First, Heard, Refused
+from tidegate.store.history import BegunEvent, EndedEvent, RefusedEvent, ReplayedPublication
 
 KEY, OTHER_KEY = bytes(range(240, 256)), bytes(16)
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -47,26 +48,26 @@ def history(url):
         yield history
 
 
-def first(seq: int, id: str | None = None, phase: str | None = None, **fields) -> First:
+def first(seq: int, id: str | None = None, phase: str | None = None, **fields) -> BegunEvent:
     """A publication at second ``seq`` that begins an event."""
     when = seq * 1_000_000
     end = None if phase == "START" else when
-    return First(seq, id or f"e{seq}", "z7", phase, when, when, end, f'{{"n":{seq}}}')._replace(**fields)
+    return BegunEvent(seq, id or f"e{seq}", "z7", phase, when, when, end, f'{{"n":{seq}}}')._replace(**fields)
 
 
-def end(seq: int, of: int, **fields) -> Ended:
-    return Ended(of, seq, "z8", seq * 1_000_000, seq * 1_000_000, f'{{"m":{seq}}}')._replace(**fields)
+def end(seq: int, of: int, **fields) -> EndedEvent:
+    return EndedEvent(of, seq, "z8", seq * 1_000_000, seq * 1_000_000, f'{{"m":{seq}}}')._replace(**fields)
 
 
-def refusal(number: int, reason: str = "second start") -> Refused:
-    return Refused(reason, f"e{number}", "START", number, f'{{"n":{number}}}')
+def refusal(number: int, reason: str = "second start") -> RefusedEvent:
+    return RefusedEvent(reason, f"e{number}", "START", number, f'{{"n":{number}}}')
 
 
-def heard(one: First) -> Heard:
-    return Heard(one.seq, one.seq, *one[1:])
+def heard(one: BegunEvent) -> ReplayedPublication:
+    return ReplayedPublication(one.seq, one.seq, *one[1:])
 
 
-def replayed(history: History, size: int = 50_000) -> list[Heard]:
+def replayed(history: History, size: int = 50_000) -> list[ReplayedPublication]:
     chunks = list(history.replay(size))
     assert all(0 < len(chunk) <= size for chunk in chunks)
     return [one for chunk in chunks for one in chunk]
@@ -75,6 +76,7 @@ def replayed(history: History, size: int = 50_000) -> list[Heard]:
 # --- what is remembered ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract
 def test_what_is_remembered_is_replayed(history, url):
     assert (history.last, len(history), replayed(history)) == (0, 0, [])
     begun = [first(1), first(2, "a", "START"), first(3, "b", "INSTANT"), first(5, "c", "START")]
@@ -82,9 +84,9 @@ def test_what_is_remembered_is_replayed(history, url):
     history.remember(begun[3:], [end(4, 2), end(6, 5, end=5_500_000)], [])
     expected = [
         *map(heard, begun[:3]),
-        Heard(4, 2, "a", "z8", "END", 4_000_000, None, 4_000_000, '{"m":4}'),
+        ReplayedPublication(4, 2, "a", "z8", "END", 4_000_000, None, 4_000_000, '{"m":4}'),
         heard(begun[3]),
-        Heard(6, 5, "c", "z8", "END", 6_000_000, None, 5_500_000, '{"m":6}'),
+        ReplayedPublication(6, 5, "c", "z8", "END", 6_000_000, None, 5_500_000, '{"m":6}'),
     ]
     for size in (1, 2, 3, 5, 6, 7, 50_000):
         assert replayed(history, size) == expected
@@ -101,6 +103,7 @@ def test_nothing_at_all_is_no_change(history, url):
         other.claim()  # which nobody had
 
 
+@pytest.mark.contract
 def test_any_id_and_source(history):
     names = [
         "a",
@@ -122,7 +125,7 @@ def test_any_id_and_source(history):
     ]
     names += ["\0" * 1024, "x" * 1023 + "y", "\U0010ffff" * 1024]
     begun = [first(i, name, source=name[::-1]) for i, name in enumerate(names, 1)]
-    history.remember(begun, [], [Refused("other start", name, None, 0, "{}") for name in names])
+    history.remember(begun, [], [RefusedEvent("other start", name, None, 0, "{}") for name in names])
     assert replayed(history) == [heard(one) for one in begun]
     for one in begun:
         found = history.event(one.id)
@@ -131,6 +134,7 @@ def test_any_id_and_source(history):
     assert history.event("nobody") is history.event("\ud800") is None
 
 
+@pytest.mark.contract
 def test_large_bodies_and_numbers(history):
     body = '{"text":"%s"}' % ("é%s?" * 1_000_000)
     begun = [first(1, body=body, time=-(2**55), start=-(2**55), end=2**57), first(2**62, time=0, start=0, end=0)]
@@ -139,6 +143,7 @@ def test_large_bodies_and_numbers(history):
     assert history.last == 2**62
 
 
+@pytest.mark.contract
 def test_many_at_once(history):
     count = 12_000
     begun = [first(i, phase="START" if i % 3 == 0 else None) for i in range(1, count + 1)]
@@ -175,6 +180,7 @@ def test_another_event_under_an_old_number_is_an_error(history):
     history.remember([first(3)], [], [])
 
 
+@pytest.mark.contract
 def test_a_call_that_fails_leaves_nothing(history):
     history.remember([first(1, "a", "START")], [end(2, 1)], [])
     for bad in (
@@ -266,6 +272,7 @@ def test_the_newest_event_of_an_id(history):
     assert history.event("a").seq == 2
 
 
+@pytest.mark.contract
 def test_people_look_while_an_engine_writes(history, url):
     history.remember([first(1)], [], [refusal(1)])
     with History(url) as other:
@@ -351,7 +358,8 @@ class Model:
         ids = {one.seq: one.id for one in self.heard}
         ids |= {one.seq: one.id for one in begun}
         more = [heard(one) for one in begun] + [
-            Heard(e.seq, e.first, ids.get(e.first, ""), e.source, "END", e.time, None, e.end, e.body) for e in ends
+            ReplayedPublication(e.seq, e.first, ids.get(e.first, ""), e.source, "END", e.time, None, e.end, e.body)
+            for e in ends
         ]
         self.heard = sorted(self.heard + [one for one in more if one.seq > self.last])
         self.last = max(self.last, highest)
@@ -423,7 +431,7 @@ def test_a_history_is_what_its_model_is(calls):
         follow(history, calls)
 
 
-@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+@pytest.mark.parametrize("kind", SERVERS)
 def test_a_history_on_a_server_is_what_its_model_is(kind, request):
     new = request.getfixturevalue(kind)
 
@@ -438,6 +446,7 @@ def test_a_history_on_a_server_is_what_its_model_is(kind, request):
 # --- one writer -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract
 def test_only_one_engine_at_a_time(history, url):
     history.remember([first(1)], [], [])
     with History(url) as other:
@@ -459,6 +468,7 @@ def test_only_one_engine_at_a_time(history, url):
     assert [one.seq for one in replayed(history)] == [1, 2, 3]
 
 
+@pytest.mark.services
 def test_histories_of_one_server_do_not_disturb_each_other(request):
     for kind in ("postgres", "mariadb"):
         new = request.getfixturevalue(kind)
@@ -467,6 +477,7 @@ def test_histories_of_one_server_do_not_disturb_each_other(request):
             other.remember([first(1)], [], [])
 
 
+@pytest.mark.contract
 def test_one_that_has_lost_its_lock_is_told(history, url):
     history.remember([first(1)], [], [])
     history._lease.release()  # as when a server forgets a connection
@@ -491,12 +502,12 @@ def test_a_history_that_is_dropped_is_free(url):
 
 SCRIPT = """
 import sys
-from tidegate.store.history import Ended, First, History
+from tidegate.store.history import EndedEvent, BegunEvent, History
 history = History(sys.argv[1])
 seq = history.last
 while True:
-    begun = [First(seq + i, f"e{seq + i}", "z7", "START", 0, 0, None, "{}") for i in range(1, 4)]
-    history.remember(begun, [Ended(seq + 1, seq + 4, "z7", 0, 0, "{}")], [])
+    begun = [BegunEvent(seq + i, f"e{seq + i}", "z7", "START", 0, 0, None, "{}") for i in range(1, 4)]
+    history.remember(begun, [EndedEvent(seq + 1, seq + 4, "z7", 0, 0, "{}")], [])
     seq += 4
     print(seq, flush=True)
 """
@@ -695,7 +706,7 @@ def line(kind: str, new):
 untidy = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-@pytest.fixture(params=["postgres", "mariadb"])
+@pytest.fixture(params=SERVERS)
 def cuttable(request):
     with line(request.param, request.getfixturevalue(request.param)) as found:
         yield found
@@ -903,6 +914,7 @@ def test_a_history_whose_making_was_cut_short(url, monkeypatch):
         assert len(history) == 1
 
 
+@pytest.mark.contract
 def test_all_parts_share_a_database(url):
     with Registry(url) as registry, NotificationStore(url) as store, History(url) as history:
         history.remember([first(1)], [], [])
