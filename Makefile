@@ -17,17 +17,17 @@ KERNELS := $(BIN)/python -c "from tidegate.cli.kernel_compilation import compile
 unexport PYTHONDONTWRITEBYTECODE  # pytest keeps the tests as it has rewritten them, numba its kernels
 
 # $(call timed,name,commands): run them, say how long that took, and fail if they fail.
-timed = @echo "== $(1)"; began=$$(date +%s); ($(2)); status=$$?; echo "== $$(($$(date +%s) - began)) s: $(firstword $(1))"; exit $$status
+timed = @echo "== $(1)"; began=$$(date +%s); ($(2)); status=$$?; echo "== $@ took $$(($$(date +%s) - began)) s"; exit $$status
 
 help:
-	@echo "make demo    an alpine sensor network, a hundred subscriptions, notifications as they happen"
-	@echo "make test    what every change must pass: static checks, core, Spark, services (each is a target, too)"
-	@echo "make fast    the core in short: no Spark, no servers, few examples"
+	@echo "make demo      an alpine sensor network, a hundred subscriptions, notifications as they happen"
+	@echo "make test      what every change must pass: static checks, core, Spark, services (each is a target, too)"
+	@echo "make fast      the core in short: no Spark, no servers, few examples"
 	@echo "make thorough  everything at length, on every database, with coverage"
-	@echo "make bench   all benches, or one: make bench NAME=boolean-intervals"
-	@echo "make jar     compile the one Java file that we have"
-	@echo "make lock    choose the newest versions of all dependencies and pin them in requirements.lock"
-	@echo "make clean   remove the virtual environment and everything else that was made here"
+	@echo "make bench     all benches, or one: make bench NAME=boolean-intervals"
+	@echo "make jar       compile the one Java file that we have"
+	@echo "make lock      choose the newest versions of all dependencies and pin them in requirements.lock"
+	@echo "make clean     remove the virtual environment and everything else that was made here"
 
 demo: $(READY)
 	@$(BIN)/tidegate demo $(ARGS)
