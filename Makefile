@@ -6,14 +6,24 @@ READY := $(VENV)/ready
 PYTHON ?= python3 python3.13 python3.12 python3.11
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help demo test fast thorough bench jar lock clean
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
+CORE := "not (spark or services or thorough)"
+# In one process, before tests in several would compile the same kernels at once.
+KERNELS := $(BIN)/python -c "from tidegate.cli.kernel_compilation import compile_kernels; compile_kernels()"
+
+.PHONY: help demo test static core spark services fast thorough bench jar lock clean
+.NOTPARALLEL:
 .DEFAULT_GOAL := help
+unexport PYTHONDONTWRITEBYTECODE  # pytest keeps the tests as it has rewritten them, numba its kernels
+
+# $(call timed,name,commands): run them, say how long that took, and fail if they fail.
+timed = @echo "== $(1)"; began=$$(date +%s); ($(2)); status=$$?; echo "== $@ took $$(($$(date +%s) - began)) s"; exit $$status
 
 help:
 	@echo "make demo      an alpine sensor network, a hundred subscriptions, notifications as they happen"
-	@echo "make test      every check and every test, with coverage"
-	@echo "make fast      the tests that take seconds"
-	@echo "make thorough  what takes too long for every change, such as installing the package anew"
+	@echo "make test      what every change must pass: static checks, core, Spark, services (each is a target, too)"
+	@echo "make fast      the core in short: no Spark, no servers, few examples"
+	@echo "make thorough  everything at length, on every database, with coverage"
 	@echo "make bench     all benches, or one: make bench NAME=boolean-intervals"
 	@echo "make jar       compile the one Java file that we have"
 	@echo "make lock      choose the newest versions of all dependencies and pin them in requirements.lock"
@@ -22,23 +32,31 @@ help:
 demo: $(READY)
 	@$(BIN)/tidegate demo $(ARGS)
 
-test: $(READY)
-	@echo "== ruff: style and likely mistakes"
-	@$(BIN)/ruff check .
-	@echo "== mypy: types"
-	@$(BIN)/mypy
-	@echo "== import-linter: imports point one way"
-	@$(BIN)/lint-imports
-	@echo "== pytest: the tests that take seconds, with branch coverage"
-	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not thorough" --cov --cov-report=term-missing:skip-covered --cov-fail-under=90 --durations=12
-	@echo "== pytest: the tests that take minutes"
-	@$(BIN)/pytest -n 2 --dist worksteal -m slow --durations=8
+# What every change must pass, part by part; CONTRIBUTING.md has the minutes that each may take.
+test: static core spark services
+
+static: $(READY)
+	$(call timed,static: style and likely mistakes; types; imports that point one way; and the kernels are compiled,\
+	  $(KERNELS) & kernels=$$!; \
+	  $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports; checks=$$?; \
+	  wait $$kernels && [ $$checks -eq 0 ])
+
+core: $(READY)
+	$(call timed,core: neither Spark nor servers,$(PYTEST) --hypothesis-profile=test -m $(CORE) --durations=8)
+
+spark: $(READY)
+	$(call timed,Spark,$(PYTEST) --hypothesis-profile=test -m "spark and not (services or thorough)" --durations=8)
+
+services: $(READY)
+	$(call timed,services: database servers and Kafka,$(PYTEST) --hypothesis-profile=test -m "services and not thorough")
 
 fast: $(READY)
-	@$(BIN)/pytest -n 2 --dist loadgroup -m "not slow and not thorough"
+	@$(KERNELS)
+	@$(PYTEST) --hypothesis-profile=fast -m $(CORE)
 
-thorough: $(READY)
-	@$(BIN)/pytest -m thorough --durations=8
+thorough: static
+	$(call timed,thorough: everything at length with branch coverage,TIDEGATE_CHAOS=full $(PYTEST) \
+	  --hypothesis-profile=thorough --cov --cov-report=term-missing:skip-covered --cov-fail-under=90 --durations=20)
 
 bench: $(READY)
 	@for name in $${NAME:-$$($(BIN)/python -m bench | cut -d ' ' -f 1)}; do $(BIN)/python -m bench $$name || exit 1; done

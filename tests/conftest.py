@@ -1,23 +1,30 @@
-"""How many examples the laws draw: few by default, many with ``--hypothesis-profile=thorough``."""
+"""What all tests share: the profiles of hypothesis, what the markers mean, and the ontology of the laws."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
 
+import tests.parts.profiles  # noqa: F401
 from tests.strategies import NAMESPACE, ONTOLOGY
 from tidegate.ontologies import current
 from tidegate.ontologies.ontology import Ontology
 
-_COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck)}
-settings.register_profile("quick", max_examples=10, derandomize=True, phases=set(Phase) - {Phase.explain}, **_COMMON)
-settings.register_profile("unshrunk", max_examples=50, phases=[Phase.explicit, Phase.generate], **_COMMON)
-settings.register_profile("thorough", max_examples=1000, **_COMMON)
-settings.load_profile("quick")
-
 pytest_plugins = ["tests.parts.spark"]
 
 _DRAWN = Ontology([ONTOLOGY], {"vin": NAMESPACE}, None)
+#: The fixtures that run a test once on each database.
+_EACH_DATABASE = {"url", "fresh"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by marker
+def pytest_collection_modifyitems(items):
+    """Mark what uses the Spark session; on a database server, only contracts are left to ``make test``."""
+    for item in items:
+        if "spark" in item.fixturenames:
+            item.add_marker(pytest.mark.spark)
+        on_a_server = item.get_closest_marker("services") and not _EACH_DATABASE.isdisjoint(item.fixturenames)
+        if on_a_server and not item.get_closest_marker("contract"):
+            item.add_marker(pytest.mark.thorough)
 
 
 @pytest.fixture(autouse=True)

@@ -174,7 +174,9 @@ def _instant(micros: int) -> Instant:
     return Instant(render_instant(micros), micros, False)
 
 
-literals = {"number": numbers.map(Literal), "text": texts.map(Literal), "truth": st.booleans().map(Literal)}
+#: A number that is written in an expression is read as a double where a whole number is too large for one.
+_written = numbers.map(lambda n: n if n == float(n) else float(n))
+literals = {"number": _written.map(Literal), "text": texts.map(Literal), "truth": st.booleans().map(Literal)}
 timestamps = moments.map(lambda when: _instant(micros(when)))
 dates = days.map(lambda day: Instant(day.isoformat(), micros(day), True))
 instants = timestamps | dates

@@ -16,6 +16,7 @@ import pytest
 import tidegate as tg
 from tidegate.errors import CATALOGUE, TidegateError
 from tidegate.index import draft
+from tidegate.model import LIST_LENGTH, NAME_LENGTH, TEXT_LENGTH
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 HUGE = "x" * 10_000_000
@@ -340,6 +341,16 @@ def test_a_refused_id_can_be_used(engine):
         engine.subscribe(sub("no2 >"))
     engine.subscribe(sub("no2 > 40"))
     assert "bad" in engine
+
+
+def test_the_longest_that_is_allowed_is_taken(engine):
+    """One more is refused; a name, a text and a list have a length each."""
+    name, text, some = "é" * NAME_LENGTH, "a" * TEXT_LENGTH, [1] * LIST_LENGTH
+    engine.publish([pub(id=name), pub(id="with much", attributes={"text": text, "some": some})])
+    engine.subscribe(tg.Subscription(name, name, "no2 > 40"))
+    for more in ({"id": name + "a"}, {"attributes": {"text": text + "a"}}, {"attributes": {"some": [*some, 1]}}):
+        with pytest.raises(tg.PublicationError, match="at most"):
+            pub(**more)
 
 
 def test_numbers_of_many_digits_are_taken(engine, tmp_path):

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 import tidegate as tg
 from bench.page import PAGE, page
-from tests.parts.spark import spark
 from tests.strategies import ONTOLOGY
 from tidegate.cli.app import app
 from tidegate.cli.publication_files import publication, table
@@ -30,8 +29,6 @@ from tidegate.runs.config import SECTIONS, load
 from tidegate.runs.metrics import METRICS
 from tidegate.runs.sink_sections import SINKS
 from tidegate.runs.source_sections import SOURCES
-
-__all__ = ["spark"]
 
 ROOT = Path(__file__).parents[1]
 README, CONTRIBUTING = ((ROOT / name).read_text("utf-8") for name in ("README.md", "CONTRIBUTING.md"))
@@ -69,6 +66,12 @@ def subscribed(where: str) -> tg.Engine:
 
 def failed(text: str) -> None:
     raise failure(RuntimeError(text))
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """What an example writes is not written to the checkout."""
+    monkeypatch.chdir(tmp_path)
 
 
 # --- executed -------------------------------------------------------------------------------------------------------
@@ -177,8 +180,7 @@ def test_python_blocks_run(code_block, capsys):
     assert capsys.readouterr().out.splitlines() == promised or not promised
 
 
-def test_console_blocks_run(tmp_path, monkeypatch, spark):
-    monkeypatch.chdir(tmp_path)
+def test_console_blocks_run(spark):
     ran = set()
     for session in "".join(blocks(COMMAND_PAGE, "console") + blocks(README, "console")).split("$ ")[1:]:
         command, *promised = session.splitlines()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import oracle
+from tests.parts.profiles import examples
 from tests.strategies import CONDITIONS, conditions, expressions, publications
 from tidegate import testing as laws
 from tidegate.index import axes, segment
@@ -79,7 +80,8 @@ def test_bucketed_engine_equals_oracle(small_tables, ops, data):
     laws.engine_equals_oracle(nodes, data.draw(publications(mixed=True)), oracle.holds)
 
 
-@given(nodes=st.lists(expressions(ALL), min_size=1, max_size=12), batch=publications(mixed=True))
+@examples(30)
+@given(nodes=st.lists(expressions(ALL), min_size=1, max_size=20), batch=publications(mixed=True, most=12))
 def test_families_together_equal_oracle(nodes, batch):
     laws.engine_equals_oracle(nodes, batch, oracle.holds)
 
@@ -99,7 +101,7 @@ def test_cutting_changes_nothing(nodes, batch, cuts):
     laws.cutting_changes_nothing(nodes, batch, cuts)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(data=st.data())
 def test_restart_changes_nothing(ops, data):
     nodes = data.draw(st.lists(expressions(ops), min_size=1, max_size=6))
@@ -124,15 +126,7 @@ def test_the_example_of_a_function_is_one(op):
     assert compile_filter(node).clauses
 
 
-@pytest.mark.slow
-@settings(max_examples=300)
-@given(nodes=st.lists(expressions(ALL), min_size=1, max_size=20), batch=publications(mixed=True, most=12))
-def test_families_together_equal_oracle_at_length(nodes, batch):
-    laws.engine_equals_oracle(nodes, batch, oracle.holds)
-
-
-@pytest.mark.slow
-@settings(max_examples=200)
+@examples(20)
 @given(nodes=st.lists(expressions(ALL, most=3), min_size=8, max_size=40), batch=publications(mixed=True, most=12))
-def test_bucketed_families_together_equal_oracle_at_length(small_tables, nodes, batch):
+def test_bucketed_families_together_equal_oracle(small_tables, nodes, batch):
     laws.engine_equals_oracle(nodes, batch, oracle.holds)

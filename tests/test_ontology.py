@@ -11,11 +11,12 @@ import cql2
 import pyoxigraph as ox
 import pytest
 import rdflib
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
 from tests import oracle
+from tests.parts.profiles import examples
 from tests.strategies import ONTOLOGY, expressions
 from tidegate.language import Call, parse, to_json, to_text
 from tidegate.ontologies import current, read
@@ -235,7 +236,7 @@ def terms_of(*paths):
     return terms, terms & used
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_data
 @pytest.mark.parametrize(
     "paths", [["wine.rdf"], ["food_converted.rdf"], ["sosa-ssn/sosa.ttl", "sosa-ssn/sosa-common.ttl"]]
@@ -329,7 +330,7 @@ _DECLARED = "".join(f":C{i} a owl:Class . " for i in range(4)) + "".join(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(axioms=st.lists(_axioms, min_size=2, max_size=14))
 def test_the_closure_of_any_ontology_is_what_another_program_says(axioms, tmp_path_factory):
     path = tmp_path_factory.mktemp("any") / "any.ttl"

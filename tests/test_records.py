@@ -9,10 +9,11 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.parts.profiles import examples
 from tests.strategies import ATTRIBUTES, expressions, publications
 from tests.test_laws import ALL
 from tidegate.errors import PublicationError, TidegateError
@@ -325,7 +326,7 @@ _stamps = st.builds(
 )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(texts=st.lists(_stamps | st.none() | st.just(5), max_size=8))
 def test_timestamps_are_read_as_the_language_reads_them(texts):
     wanted, odd = [], []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from time import sleep
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,12 @@ import pytest
 import tidegate as tg
 from tests.cli.commands import run
 from tidegate.demo import subscriptions, tables
+
+
+@pytest.fixture(autouse=True)
+def _kernels(monkeypatch):
+    """They are compiled when the tests first need them; how long that may take on a new machine is not of interest."""
+    monkeypatch.setattr("tidegate.cli.demo.compile_kernels", lambda: sleep(0.2))
 
 
 @pytest.fixture(autouse=True)

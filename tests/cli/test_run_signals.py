@@ -17,7 +17,7 @@ import pytest
 from tests.cli.commands import CONFIG, PUBLICATIONS, SUBSCRIPTIONS, config, lines, run
 from tests.parts.tied_process import tied
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.spark
 
 _PATIENCE = 300
 #: Writes down when a batch begins and ends to be told, which takes as long as the file ``pause`` says.
@@ -62,7 +62,7 @@ def wait_for(process: subprocess.Popen[str], path: Path, words: str) -> None:
         sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM])
 def test_the_batch_that_is_running_is_finished(pipeline, tmp_path, number):
     with started(pipeline) as process:
         wait_for(process, tmp_path / "told", "begin 0")
@@ -82,6 +82,7 @@ def test_the_batch_that_is_running_is_finished(pipeline, tmp_path, number):
     assert "begin 1" not in (tmp_path / "told").read_text(), "what was finished is not done again"
 
 
+@pytest.mark.thorough
 def test_a_stop_between_batches_that_follow_each_other(tmp_path):
     source = 'type = "generator"\npath = "valley.log"\nrate = 5000'
     path = config(tmp_path, CONFIG.replace('type = "log"\npath = "readings.log"', source))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.covering.strategies import EVERY, SOME, conditions, conjunctions, disjunctions, filter_of, predicates
+from tests.parts.profiles import examples
 from tidegate.covering import covers
 
 _POLYGON = "POLYGON((0 0, 10 0, 10 10, 0 10, 0 0))"
@@ -97,14 +98,14 @@ def _check_sound(a, b):
             assert a.holds(publication) or not b.holds(publication)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(predicates, predicates)
 def test_a_true_is_right_for_single_predicates(a, b):
     _check_sound(a, b)
     _check_sound(f"NOT {a}", b)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(conditions, conditions)
 def test_a_true_is_right_for_conditions_of_all_families(a, b):
     _check_sound(a, b)
@@ -112,7 +113,7 @@ def test_a_true_is_right_for_conditions_of_all_families(a, b):
 
 
 @given(conditions)
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_a_filter_covers_itself_and_what_it_is_part_of(a):
     assert covers(filter_of(a), filter_of(a))
     assert covers(filter_of(f"{a} OR x = 1"), filter_of(a))
@@ -123,14 +124,14 @@ def _really_covers(a, b):
     return all(a.holds(publication) for publication in EVERY if b.holds(publication))
 
 
-@settings(max_examples=250, deadline=None)
+@examples(250)
 @given(conjunctions, conjunctions)
 def test_complete_for_conjunctions_of_comparisons(a, b):
     a, b = filter_of(a), filter_of(b)
     assert covers(a, b) is _really_covers(a, b)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(disjunctions, disjunctions)
 def test_complete_for_disjunctions_of_comparisons(a, b):
     a, b = filter_of(a), filter_of(b)
@@ -143,18 +144,3 @@ def test_too_many_pieces_is_a_no():
     assert covers(filter_of(everything), filter_of("x = 1"))  # one clause is enough
     bounds = " AND ".join(f"a{i} IS NOT NULL" for i in range(31))
     assert not covers(filter_of(" OR ".join(cells)), filter_of(bounds))
-
-
-@pytest.mark.slow
-@settings(max_examples=2_500, deadline=None)
-@given(conditions, conditions)
-def test_sound_at_length(a, b):
-    _check_sound(a, b)
-
-
-@pytest.mark.slow
-@settings(max_examples=2_000, deadline=None)
-@given(disjunctions, disjunctions)
-def test_complete_at_length(a, b):
-    a, b = filter_of(a), filter_of(b)
-    assert covers(a, b) is _really_covers(a, b)

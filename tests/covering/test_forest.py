@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.covering.strategies import EVERY, SOME, conditions, disjunctions, filter_of, publication
+from tests.parts.profiles import examples
 from tidegate.covering import Forest, covers
 from tidegate.errors import SubscriptionError, UnknownSubscription
 
@@ -145,13 +146,13 @@ def _run(steps, seen, covering=covers):
     _check(forest, filters, seen, covering)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(_steps(disjunctions))
 def test_promises_hold_for_comparisons(steps):
     _run(steps, EVERY[::7])
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(_steps(conditions))
 def test_promises_hold_for_all_families(steps):
     # that a grandparent covers may be true and yet not be found: there, publications decide
@@ -173,7 +174,7 @@ def test_a_deep_chain():
     assert forest.depth == 750
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_ten_thousand_subscriptions_of_cupus():
     draw = random.Random(6)
     gases, operators = ["co", "o3", "no2", "particles"], ["=", "<", "<=", ">", ">="]
@@ -190,7 +191,7 @@ def test_ten_thousand_subscriptions_of_cupus():
     assert len(forest.roots()) == 8
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_chain_of_ten_thousand():
     forest: Forest[int] = Forest()
     for i in range(10_000):
@@ -201,17 +202,3 @@ def test_a_chain_of_ten_thousand():
     for i in range(10_000):
         forest.remove(i)
     assert len(forest) == 0
-
-
-@pytest.mark.slow
-@settings(max_examples=500, deadline=None)
-@given(_steps(disjunctions))
-def test_promises_at_length(steps):
-    _run(steps, EVERY[::7])
-
-
-@pytest.mark.slow
-@settings(max_examples=500, deadline=None)
-@given(_steps(conditions))
-def test_promises_at_length_for_all_families(steps):
-    _run(steps, SOME[::9], lambda a, b: covers(a, b) or all(a.holds(p) for p in SOME if b.holds(p)))

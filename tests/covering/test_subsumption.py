@@ -8,9 +8,10 @@ from sys import float_info
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parts.profiles import examples
 from tidegate.covering.subsumption import (
     NAMES,
     Boxes,
@@ -110,7 +111,7 @@ def chance(error=1e-3, most=1_000, seed=0):
 
 
 @given(questions())
-@settings(max_examples=300)
+@examples(300)
 def test_exact_equals_the_oracle(question):
     exact = Exact()
     assert decide(exact, *question) is is_covered(*question)
@@ -118,7 +119,7 @@ def test_exact_equals_the_oracle(question):
 
 
 @given(questions(), questions(), st.integers(0, 2**32))
-@settings(max_examples=100)
+@examples(100)
 def test_what_each_way_may_say(question, other, seed):
     box, boxes = question
     truth = is_covered(box, boxes)
@@ -136,7 +137,7 @@ def test_what_each_way_may_say(question, other, seed):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 40))
-@settings(max_examples=150)
+@examples(150)
 def test_tiles_cover_and_without_one_they_do_not(seed, d, count):
     rng = np.random.default_rng(seed)
     box, found = tiles(rng, d, count)
@@ -331,7 +332,7 @@ def test_a_hole_narrower_than_any_strip_may_be_missed():
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30), st.integers(0, 9)), max_size=60))
-@settings(max_examples=60)
+@examples(60)
 def test_boxes_come_and_go(steps):
     among, model = Boxes(2), {}
     given_out = set()

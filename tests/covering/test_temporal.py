@@ -7,10 +7,11 @@ from functools import lru_cache
 from itertools import product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.parts.profiles import examples
 from tests.patterns.oracle import POINT_RELATIONS, RELATIONS, World, is_past
 from tests.patterns.strategies import BESIDE, INNER, at, lasting, looking_back, thrown, unruly
 from tidegate.covering import covers, covers_past
@@ -308,19 +309,19 @@ def assert_sound(dice, target, depth=3, copies=6, length=40):
     return len(covering)
 
 
-@settings(max_examples=70, deadline=None)
+@examples(70)
 @given(st.integers(0, 2**40))
 def test_what_the_covered_is_told_the_covering_is_told(seed):
     assert_sound(thrown(seed), World())
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(st.integers(0, 2**40))
 def test_in_the_engine_too(seed):
     assert_sound(thrown(seed), tg.Engine())
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(st.integers(0, 2**40))
 def test_where_much_is_forgotten_too(seed):
     dice = thrown(seed)
@@ -332,7 +333,7 @@ def test_covering_is_found_often():
     assert sum(len(pairs(asked(dice, 3, 6))) > 0 for _ in range(40)) > 24
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(0, 2**40))
 def test_a_pattern_covers_itself_and_what_it_is_part_of(seed):
     dice = thrown(seed)
@@ -344,9 +345,8 @@ def test_a_pattern_covers_itself_and_what_it_is_part_of(seed):
     assert covers(what(f"T_AFTER(start, past({where}))"), what(f"T_AFTER(start, past(({where}) AND n = 1))"))
 
 
-@pytest.mark.slow
-@settings(max_examples=800, deadline=None)
+@examples(20)
 @given(st.integers(0, 2**40))
-def test_sound_at_length(seed):
+def test_what_the_covered_is_told_in_long_streams(seed):
     dice = thrown(seed)
     assert_sound(dice, World(), dice([1, 2, 3, 4]), 8, 60)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.language.test_oracle import CORPUS
+from tests.parts.profiles import examples
 from tidegate.errors import LimitError, ParseError
 from tidegate.language import DEFAULT_LIMITS, from_json, parse, to_json, to_text
 
@@ -53,16 +54,9 @@ def check_text(text):
     assert len(error.caret.split("\n")[0]) <= 102
 
 
-@settings(max_examples=300, deadline=None)
+@examples(500)
 @given(inputs)
 def test_any_text(text):
-    check_text(text)
-
-
-@pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
-@given(inputs)
-def test_any_text_long(text):
     check_text(text)
 
 
@@ -96,16 +90,9 @@ def check_value(value):
     assert error.at.startswith("$")
 
 
-@settings(max_examples=300, deadline=None)
+@examples(500)
 @given(values)
 def test_any_json(value):
-    check_value(value)
-
-
-@pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
-@given(values)
-def test_any_json_long(value):
     check_value(value)
 
 

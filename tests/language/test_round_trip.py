@@ -6,10 +6,11 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.language.strategies import trees
 from tests.language.test_oracle import CORPUS
+from tests.parts.profiles import examples
 from tidegate.language import (
     Array,
     Attribute,
@@ -74,16 +75,9 @@ def check_laws(tree):
     assert to_text(from_json(value)) == to_text(tree)
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(trees)
 def test_any_tree_round_trips(tree):
-    check_laws(tree)
-
-
-@pytest.mark.slow
-@settings(max_examples=1_200, deadline=None)
-@given(trees)
-def test_any_tree_round_trips_long(tree):
     check_laws(tree)
 
 

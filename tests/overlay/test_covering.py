@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parts.profiles import examples
 from tidegate.engine import Engine
 from tidegate.model import Publication, Subscription
 from tidegate.overlay.asked_of_master import AskedOfMaster
@@ -736,7 +737,7 @@ class World:
         return Publication(id, "s", now, values, start=start, end=end, phase=phase)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(
     trees(),
     st.lists(asks, min_size=1, max_size=3),
@@ -755,7 +756,7 @@ def test_users_are_told_what_one_engine_tells(masters, first, then):
         assert (strategy.told(master or ""), len(strategy._engine), strategy._ids) == (((), ()), 0, {})
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(trees(), st.lists(asks, min_size=1, max_size=6), st.lists(says, max_size=6))
 def test_without_covering_no_less_is_told_and_no_less_travels(masters, first, then):
     covering, naive = World(masters), World(masters, Uncovered)
@@ -768,7 +769,7 @@ def test_without_covering_no_less_is_told_and_no_less_travels(masters, first, th
 plain_steps = st.one_of(st.builds(Ask, nodes, plain), says, says, st.builds(Drop, st.integers(0, 9)))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(trees(), st.lists(st.builds(Ask, nodes, plain), min_size=2, max_size=5), st.lists(plain_steps, max_size=12))
 def test_publications_go_up_and_where_somebody_wants_them(masters, first, then):
     world, naive = World(masters), World(masters, Uncovered)
@@ -789,7 +790,7 @@ def test_publications_go_up_and_where_somebody_wants_them(masters, first, then):
         assert traffic.subscriptions <= naive.net.links[link].subscriptions
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(trees(), st.lists(st.one_of(asks, asks, says, says), max_size=12))
 def test_for_the_past_no_more_goes_down_than_filters_inside_ask_for(masters, script):
     world = World(masters)
@@ -811,7 +812,7 @@ def test_for_the_past_no_more_goes_down_than_filters_inside_ask_for(masters, scr
 turns = st.builds(Turn, st.integers(0, 9))
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     trees(),
     st.lists(st.one_of(asks, asks, turns, st.builds(Drop, st.integers(0, 9))), max_size=12),
@@ -832,7 +833,7 @@ def test_interests_find_their_way_when_links_come_back(masters, first, then):
             assert known == {message.id: message.where for message in strategy_of(world.net, node).told(master)[1]}
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(
     trees(),
     st.lists(st.builds(Ask, nodes, plain), max_size=5),

@@ -10,7 +10,7 @@ from sys import float_info
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import tidegate as tg
@@ -73,15 +73,6 @@ def test_what_users_get(name, kind, data, seed):
 def test_what_users_get_with_other_filtering(subsumption, data, seed):
     script = data.draw(scripts(data.draw(st.sampled_from([PLAIN, ALL]))))
     problems("filter-split-forward", script, np.random.default_rng(seed), subsumption)
-
-
-@pytest.mark.slow
-@names
-@pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=60)
-@given(data=st.data(), seed=seeds)
-def test_what_users_get_at_length(name, kind, data, seed):
-    problems(name, data.draw(scripts(KINDS[kind])), np.random.default_rng(seed))
 
 
 @names

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.overlay.oracle import Clock, Cut, Join, Script, Tell, everything, expected, path
 from tests.overlay.strategies import ALL, CUTS, PLAIN, SECOND, START, scripts
+from tests.parts.profiles import examples
 from tidegate.overlay.messages import Announce, Reading, Revoke, Subscribe, Unsubscribe
 from tidegate.overlay.operators import Operator, OperatorPart
 
@@ -227,7 +228,7 @@ def test_path():
 # --- laws of the oracle itself --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(scripts(replace(PLAIN, length=6)))
 def test_both_bounds_are_what_a_blunter_oracle_finds(script):
     told = [step.message for step in script.steps if isinstance(step, Tell)]
@@ -237,7 +238,7 @@ def test_both_bounds_are_what_a_blunter_oracle_finds(script):
         assert stay.must == stay.may
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.sampled_from([CUTS, ALL]).flatmap(scripts))
 def test_what_must_be_may_be(script):
     for direct, central in zip(expected(script), expected(script, script.nodes[0]), strict=True):

@@ -11,10 +11,11 @@ from math import inf, nan
 import numpy as np
 import orjson
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.overlay.messages import EARLIEST, KINDS, LATEST, messages, operators
+from tests.parts.profiles import examples
 from tests.strategies import MOST
 from tests.test_stored_bodies import seen
 from tidegate.errors import MessageError, TidegateError
@@ -84,7 +85,7 @@ def test_every_kind_of_message_is_drawn():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=50)
+@examples(50)
 @given(st.data())
 def test_a_message_comes_back(kind, data):
     message = data.draw(KINDS[kind])
@@ -378,7 +379,7 @@ def taken_or_refused(data):
     assert size(message) == len(again)
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.binary(max_size=200))
 @example(b'{"v":1}')
 @example(b'{"v":1,"kind":"sync","wanted":[[]]}')
@@ -396,13 +397,13 @@ _words = st.sampled_from(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.sampled_from(sorted(KINDS)), st.dictionaries(_words, _json, max_size=6))
 def test_random_objects(kind, held):
     taken_or_refused(orjson.dumps({"v": 1, "kind": kind, **held}))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(messages, st.data())
 def test_damaged_bytes(message, data):
     text = bytearray(encode(message))
@@ -449,7 +450,7 @@ _junk = st.one_of(
 )
 
 
-@settings(max_examples=250)
+@examples(250)
 @given(messages, st.data())
 def test_fields_with_other_values(message, data):
     json = orjson.loads(encode(message))
@@ -631,7 +632,7 @@ def test_what_a_node_splits_off_has_a_name_that_is_taken():
 
 
 @given(st.data())
-@settings(max_examples=200)
+@examples(200)
 def test_what_is_checked_has_bytes_and_comes_back(data):
     """An object with any value in any field is refused, or travels."""
     message = data.draw(messages)
@@ -651,7 +652,7 @@ def test_what_is_checked_has_bytes_and_comes_back(data):
 # --- length ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(KINDS["reading"])
 @example(replace(READING, value=1e22, id='"\\\n\x7fé😀'))
 def test_the_length_of_readings(message):

@@ -215,7 +215,8 @@ def test_pages_reach_as_far_as_the_limit(store, size):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("database", ["sqlite", "postgresql", "mariadb"])
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.services),
+                                      pytest.param("mariadb", marks=pytest.mark.services)])  # fmt: skip
 def test_scans_are_the_obvious_loop_on_every_database(database):
     rng = np.random.default_rng(5)
     try:

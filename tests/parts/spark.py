@@ -1,16 +1,10 @@
-"""One Spark session for all tests of a process; with ``--dist loadgroup`` for all tests there are."""
+"""One Spark session for all tests of a process."""
 
 from __future__ import annotations
 
 import pytest
 
-__all__ = ["pytest_collection_modifyitems", "spark"]
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+__all__ = ["spark"]
 
 
 @pytest.fixture(scope="session")

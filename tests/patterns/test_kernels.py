@@ -7,9 +7,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parts.profiles import examples
 from tests.patterns import oracle
 from tests.patterns.strategies import START
 from tidegate.kernels.memory import FilterPairs, FilterWindows, chain, compact_pairs, order_ties
@@ -96,7 +97,7 @@ def is_skippable(low, high) -> bool:
     return low > -math.inf and high < math.inf
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(block=blocks())
 def test_scores_equal_oracle(block):
     lanes, rows = block
@@ -110,7 +111,7 @@ def test_scores_equal_oracle(block):
             assert got == wanted, (to_text(lane), row, found[i, j])
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(block=blocks())
 def test_bounds_contain_scores(block):
     """What a block is skipped by: a lower bound above all bars, and no score that may be missing."""
@@ -124,7 +125,7 @@ def test_bounds_contain_scores(block):
         assert (found[i] <= high[i]).all(), ([to_text(lane) for lane in lanes], rows[i], found[i], high[i])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(block=blocks())
 def test_missing_values_are_never_skipped(block):
     lanes, rows = block
@@ -156,7 +157,7 @@ def test_bounds_are_of_use():
 # --- order --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 3), st.integers(0, 1), st.text("abé\x00😀", max_size=3), st.integers(0, 2)),
@@ -177,7 +178,7 @@ def test_order_ties_equals_sorted(rows):
 # --- forgetting ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(data=st.data(), filters=st.integers(1, 3), length=st.integers(0, 30))
 def test_compaction_keeps_what_windows_reach(data, filters, length):
     """For each filter: all that is younger than its reach, and so many of the last that somebody made at any version

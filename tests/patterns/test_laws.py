@@ -14,10 +14,11 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.parts.profiles import examples
 from tests.patterns.oracle import Told, World
 from tests.patterns.strategies import HOME, PLACES, at, cuts, in_order, pieces, scripts, streams, subscriptions
 from tidegate.engine import pattern_shards
@@ -116,39 +117,25 @@ def end_of(stream) -> object:
 # --- the oracle ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(script=scripts(), lateness=latenesses)
 def test_engine_equals_oracle(script, lateness):
     follows_oracle(script, lateness)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(script=scripts(), lateness=latenesses)
 def test_tables_equal_oracle(script, lateness):
     follows_oracle(script, lateness, as_tables=True)
 
 
-@settings(max_examples=30)
-@given(script=scripts(mixed=True), lateness=latenesses)
+@examples(30)
+@given(script=scripts(mixed=True) | scripts(mixed=True, disorder=1), lateness=latenesses)
 def test_attributes_of_any_type_equal_oracle(script, lateness):
     follows_oracle(script, lateness)
 
 
-@pytest.mark.slow
-@settings(max_examples=350)
-@given(script=scripts(), lateness=latenesses)
-def test_engine_equals_oracle_at_length(script, lateness):
-    follows_oracle(script, lateness)
-
-
-@pytest.mark.slow
-@settings(max_examples=150)
-@given(script=scripts(mixed=True, disorder=1), lateness=latenesses)
-def test_attributes_of_any_type_equal_oracle_at_length(script, lateness):
-    follows_oracle(script, lateness)
-
-
-@settings(max_examples=40)
+@examples(40)
 @given(script=scripts(), lateness=latenesses, few=st.sampled_from([1, 5, -(10**9)]))
 def test_forgetting_changes_nothing(script, lateness, few):
     """At every step, or when twice as much is there as was kept the last time."""
@@ -156,24 +143,23 @@ def test_forgetting_changes_nothing(script, lateness, few):
         follows_oracle(script, lateness)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(script=scripts(), lateness=latenesses, few=st.sampled_from([1, -(10**9)]), widens=st.booleans())
 def test_reading_again_changes_nothing(script, lateness, few, widens):
     with frugal(few, widens):
         follows_oracle(script, lateness)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(script=scripts(), lateness=latenesses, shards=st.integers(1, 4))
 def test_shards_and_threads_equal_oracle(script, lateness, shards):
     with patch.object(pattern_shards, "_WORTH", 0):
         follows_oracle(script, lateness, shards=shards)
 
 
-@pytest.mark.slow
-@settings(max_examples=150)
+@examples(20)
 @given(script=scripts(), lateness=latenesses, shards=st.integers(1, 3), few=st.sampled_from([1, -(10**9)]))
-def test_little_room_equals_oracle_at_length(script, lateness, shards, few):
+def test_little_room_equals_oracle(script, lateness, shards, few):
     with frugal(few, widens=False):
         follows_oracle(script, lateness, shards=shards)
 
@@ -193,7 +179,7 @@ def test_missing_attributes_never_crash(wanted, stream, lateness):
 # --- the laws -----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(wanted=subscriptions(), stream=streams(), cuts=cuts)
 def test_cutting_changes_nothing(wanted, stream, cuts):
     stream, end = in_order(stream), end_of(stream)
@@ -202,7 +188,7 @@ def test_cutting_changes_nothing(wanted, stream, cuts):
     assert everything(tg.Engine(wanted), [[p] for p in stream], end) == whole
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(wanted=subscriptions(), stream=streams(disorder=4), cuts=cuts, data=st.data())
 def test_cutting_changes_nothing_within_the_lateness(wanted, stream, cuts, data):
     lateness = data.draw(st.sampled_from([4, 5, 9]))
@@ -214,7 +200,7 @@ def test_cutting_changes_nothing_within_the_lateness(wanted, stream, cuts, data)
     assert results[0] == results[1] == results[2]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(wanted=subscriptions(plain=False), stream=streams(disorder=4), cuts=cuts)
 def test_disorder_within_the_lateness_equals_sorted(wanted, stream, cuts):
     end = end_of(stream)
@@ -230,7 +216,7 @@ def running(wanted, lateness: int) -> tg.Engine:
     return engine
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(script=scripts(), lateness=latenesses, data=st.data())
 def test_a_restart_changes_nothing(script, lateness, data):
     """Saved and loaded before one of the actions, and the engine that was saved goes on as well."""
@@ -247,7 +233,7 @@ def test_a_restart_changes_nothing(script, lateness, data):
                 assert act(again, action) == wanted, f"action {i}: {action}"
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(script=scripts(), lateness=latenesses)
 def test_a_restart_at_every_action_changes_nothing(script, lateness):
     engine, world, wheres = tg.Engine(lateness=lateness), World(lateness), wheres_of(script)
@@ -259,7 +245,7 @@ def test_a_restart_at_every_action_changes_nothing(script, lateness):
             assert_same(act(engine, action), wanted, wheres, f"action {i}: {action}")
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(
     parts=st.lists(subscriptions(most=3, active=False), min_size=2, max_size=3),
     streams=st.tuples(streams(most=8), streams(most=12)),
@@ -304,7 +290,7 @@ def test_a_filter_of_two_snapshots_may_go_from_both(tmp_path):
     assert len(engine) == 0
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(script=scripts(), lateness=latenesses)
 def test_shards_agree(script, lateness):
     """In all and in order, and the ids are the same."""
@@ -315,7 +301,7 @@ def test_shards_agree(script, lateness):
         assert one == two == three, action
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(script=scripts(), lateness=latenesses)
 def test_sharing_a_filter_changes_nothing(script, lateness):
     """Each subscription alone is told what it is told among the others."""
@@ -476,7 +462,7 @@ def test_long_streams_in_little_room_equal_oracle(drift, widens):
         long_run(50 + sorted(DRIFTS).index(drift), drift, length=300, number=20, lateness=1.5, as_tables=False)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("lateness", [0, 1.5])
 @pytest.mark.parametrize("drift", sorted(DRIFTS))
 def test_longer_streams_equal_oracle(drift, lateness):

@@ -8,10 +8,11 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.parts.profiles import examples
 from tests.patterns.oracle import World
 from tests.patterns.strategies import (
     BESIDE,
@@ -285,13 +286,13 @@ def test_instants_of_a_started_id_are_second_starts():
     assert counted(engine.refused) == {"second start": 2}, "ids of whole events are not compared"
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(script=looking_back_scripts(ordered=False), lateness=latenesses)
 def test_refused_input_equals_oracle(script, lateness):
     follows(script, lateness)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(script=looking_back_scripts(ordered=False, depth=1), keep=st.sampled_from([1, 2, 5]))
 def test_forgotten_ids_equal_oracle(script, keep):
     follows(script, keep=timedelta(seconds=keep))
@@ -310,7 +311,7 @@ def test_forgetting_by_age():
     assert ids("T_AFTER(start, past(y = 1))", *some, keep=keep) == "b"
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(script=looking_back_scripts(), keep=st.sampled_from([1, 2, 4, 7.5]), lateness=latenesses)
 def test_forgetting_by_age_equals_oracle(script, keep, lateness):
     follows(script, lateness, keep=timedelta(seconds=keep))
@@ -319,41 +320,34 @@ def test_forgetting_by_age_equals_oracle(script, keep, lateness):
 # --- the oracle ---------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(script=looking_back_scripts(), lateness=latenesses)
 def test_engine_equals_oracle(script, lateness):
     follows(script, lateness)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(script=looking_back_scripts(disorder=0, depth=1, ordinary=False))
 def test_ordered_streams_equal_oracle(script):
     follows(script)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(script=looking_back_scripts(), lateness=latenesses)
 def test_tables_equal_oracle(script, lateness):
     follows(script, lateness, as_tables=True)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(script=looking_back_scripts(mixed=True), lateness=latenesses)
 def test_attributes_of_any_type_equal_oracle(script, lateness):
     follows(script, lateness)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(script=looking_back_scripts(), lateness=latenesses, shards=st.integers(1, 3))
 def test_shards_equal_oracle(script, lateness, shards):
     follows(script, lateness, engine=sharded(lateness, shards))
-
-
-@pytest.mark.slow
-@settings(max_examples=200)
-@given(script=looking_back_scripts(), lateness=latenesses)
-def test_engine_equals_oracle_at_length(script, lateness):
-    follows(script, lateness)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -382,7 +376,7 @@ def published(script) -> list[tg.Publication]:
     return [p for a in script if a.what == "publish" for p in a.operand]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(script=looking_back_scripts(), lateness=st.sampled_from([0, 4]))
 def test_cutting_changes_nothing(script, lateness):
     wanted, stream = subscribed(script), in_order(published(script))
@@ -395,7 +389,7 @@ def test_cutting_changes_nothing(script, lateness):
     assert refused[0] == refused[1] == refused[2]
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(script=looking_back_scripts(disorder=4, ordinary=False))
 def test_disorder_within_the_lateness_equals_sorted(script):
     wanted, stream = subscribed(script), published(script)
@@ -406,7 +400,7 @@ def test_disorder_within_the_lateness_equals_sorted(script):
     assert late.refused == ordered.refused
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(script=looking_back_scripts(), lateness=latenesses, data=st.data())
 def test_a_restart_changes_nothing(script, lateness, data):
     """Saved and loaded before one of the actions, and the engine that was saved goes on as well."""
@@ -423,7 +417,7 @@ def test_a_restart_changes_nothing(script, lateness, data):
                 assert again.refused == engine.refused
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(script=looking_back_scripts(ordered=True), lateness=latenesses)
 def test_a_restart_at_every_action_equals_oracle(script, lateness):
     engine, world, wheres = tg.Engine(lateness=lateness), World(lateness), wheres_of(script)
@@ -436,7 +430,7 @@ def test_a_restart_at_every_action_equals_oracle(script, lateness):
     assert counted(engine.refused) == world.refused
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(script=looking_back_scripts(ordered=False, depth=2), keep=st.sampled_from([2, 5]), data=st.data())
 def test_a_restart_changes_nothing_of_what_is_forgotten(script, keep, data):
     engine, world = tg.Engine(keep=timedelta(seconds=keep)), World(keep=timedelta(seconds=keep))
@@ -450,7 +444,7 @@ def test_a_restart_changes_nothing_of_what_is_forgotten(script, keep, data):
             assert counted(engine.refused) == world.refused
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(script=looking_back_scripts(), lateness=latenesses)
 def test_sharing_an_inner_filter_changes_nothing(script, lateness):
     """Each subscription alone is told what it is told among the others.
@@ -480,7 +474,7 @@ def test_the_same_twice_is_told_twice(seed):
     assert each[0] == each[1] == each[2] == each[3]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(script=looking_back_scripts(), lateness=latenesses)
 def test_text_and_json_say_the_same(script, lateness):
     text, json = tg.Engine(lateness=lateness), tg.Engine(lateness=lateness)
@@ -533,7 +527,7 @@ def test_long_streams_without_rules_equal_oracle(seed):
     long_run(seed, length=300, most=12, refused=True)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(100, 112))
 def test_longer_streams_equal_oracle(seed):
     long_run(seed, length=3000, most=12, disorder=0, mixed=seed % 2 == 1)

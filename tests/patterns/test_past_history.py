@@ -13,6 +13,7 @@ from signal import SIGKILL
 import pytest
 
 import tidegate as tg
+from tests.parts.databases import DATABASES
 from tests.parts.mariadb import mariadb
 from tests.parts.postgres import postgres
 from tests.patterns.oracle import World
@@ -23,7 +24,7 @@ from tests.patterns.test_past import counted, event, part
 __all__ = ["mariadb", "postgres"]
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+@pytest.fixture(params=DATABASES)
 def fresh(request, tmp_path):
     """Gives the address of a new, empty database each time it is called."""
     if request.param == "sqlite":
@@ -107,6 +108,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.contract
 def test_a_killed_process_loses_nothing(fresh, begin):
     done = subprocess.run([sys.executable, "-c", KILLED, url := fresh()], capture_output=True, text=True, check=False)
     assert done.returncode == -SIGKILL, done.stderr
@@ -124,6 +126,7 @@ def test_the_interval_of_an_end_begins_with_the_start_before_the_restart(begin):
     assert running.ids(part("END", "a", 5)) == "a"
 
 
+@pytest.mark.contract
 def test_values_are_remembered_as_they_were(begin):
     values = {"n": 0.1 + 0.2, "big": 2**53 - 1, "t": "äöü 😀 'x'", "when": at(7.000001), "flag": True}
     for name, value in values.items():
@@ -277,7 +280,7 @@ def test_restarts_with_forgetting_by_count(begin, seed, most):
     follows(all_wanted(script), begin, places, most=most)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(500, 510))
 def test_restarts_in_long_streams(begin, seed):
     script, places = made(seed, most=600, depth=2)

@@ -10,11 +10,12 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
 from tests.oracle import microseconds
+from tests.parts.profiles import examples
 from tests.patterns import oracle
 from tests.patterns.oracle import World
 from tests.patterns.strategies import at, scripts, shape
@@ -288,13 +289,13 @@ def walks(draw, least: int = 8, most: int = 60, disorder: int = 3):
     return found
 
 
-@settings(max_examples=60)
-@given(script=scripts(stream=walks(), only=shapes), lateness=latenesses)
+@examples(60)
+@given(script=scripts(stream=walks() | walks(disorder=6), only=shapes), lateness=latenesses)
 def test_engine_equals_oracle(script, lateness):
     follows_oracle(script, lateness)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(script=scripts(stream=walks(disorder=6), only=shapes), lateness=latenesses, few=st.sampled_from([1, -(10**9)]))
 def test_little_room_changes_nothing(script, lateness, few):
     """What nobody reaches is forgotten at once; tracks begin with room for one reading; tables fill at every step."""
@@ -302,14 +303,7 @@ def test_little_room_changes_nothing(script, lateness, few):
         follows_oracle(script, lateness, shards=2)
 
 
-@pytest.mark.slow
-@settings(max_examples=600)
-@given(script=scripts(stream=walks(disorder=6), only=shapes), lateness=latenesses)
-def test_engine_equals_oracle_at_length(script, lateness):
-    follows_oracle(script, lateness)
-
-
-@settings(max_examples=8)
+@examples(8)
 @given(script=scripts(stream=walks(), only=shapes), lateness=latenesses, data=st.data())
 def test_a_restart_changes_nothing(script, lateness, data, tmp_path_factory):
     whole, parted = tg.Engine(lateness=lateness), tg.Engine(lateness=lateness)

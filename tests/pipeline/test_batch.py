@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
 import tidegate.patterns
+from tests.parts.profiles import examples
 from tests.patterns import strategies as patterned
 from tidegate import testing as laws
 from tidegate.runs.quarantine import Quarantine
@@ -27,7 +28,7 @@ def small(spark):
 
 
 @pytest.mark.parametrize("family", [name for name in sorted(tidegate.patterns.FAMILIES) if hasattr(patterned, name)])
-@settings(max_examples=1)
+@examples(1)
 @given(data=st.data())
 def test_batches_may_end_anywhere(small, family, data):
     wheres = data.draw(st.lists(getattr(patterned, family)(), min_size=8, max_size=12))

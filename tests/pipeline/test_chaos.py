@@ -149,7 +149,8 @@ def told(grouped):
     return pc.binary_join_element_wise(publications, times, pc.list_flatten(lists).cast(pa.string()), " ").sort()
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.thorough
 @pytest.mark.parametrize("source", ["log", "files"])
 def test_nothing_is_lost_and_nothing_comes_twice(tmp_path, source):
     """With TIDEGATE_CHAOS=full the log has a million publications and the driver is killed ten times."""
@@ -160,7 +161,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(tmp_path, source):
     assert survives(tmp_path, source, total, step, kills) > 10_000
 
 
-@pytest.mark.xdist_group("spark")  # where no other Spark runs beside it
+@pytest.mark.spark
 def test_nothing_is_lost_after_a_kill(tmp_path):
     """The same in small: the log, patterns and plain subscriptions that come and go, and one kill of the driver."""
     assert survives(tmp_path, "log", 60_000, 10_000, (1, 0)) > 1_000

@@ -22,7 +22,7 @@ import tidegate as tg
 from tests.parts.tied_process import tied
 from tests.pipeline.test_chaos import Run, drawn, readings
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
 JARS = f"{Path(pyspark.__file__).parent}/jars/*"
 

@@ -13,10 +13,11 @@ from multiprocessing import get_context
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.parts.profiles import examples
 from tests.patterns.strategies import scripts
 from tests.pipeline.lane import SECOND, TIME, Lane, Stream, at_seconds, rows, subscription
 from tidegate import array_bundle
@@ -50,7 +51,7 @@ def trouble(cache, kind):
 TROUBLES = ("none", "another process", "another machine", "a foreign token")
 
 
-@settings(max_examples=5, phases=[Phase.explicit, Phase.generate])  # to shrink takes minutes
+@examples(5, phases=[Phase.explicit, Phase.generate])  # to shrink takes minutes
 @given(script=scripts(), lateness=st.sampled_from([0, 0, 2, 4, 4.5]), count=st.integers(1, 3), data=st.data())
 def test_whatever_happens_the_lane_tells_what_an_engine_tells(tmp_path_factory, script, lateness, count, data):
     """However batches fall and whatever becomes of the live arrays, with few and with many snapshots of the state."""

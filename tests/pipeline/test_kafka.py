@@ -13,7 +13,7 @@ import pytest
 import tidegate as tg
 from tests.parts.kafka import kafka, kafka_connector  # noqa: F401
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.services
 
 #: In a process of its own: the connector must be on the class path when Spark starts.
 SCRIPT = """

@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 import tidegate as tg
 import tidegate.patterns
+from tests.parts.profiles import examples
 from tests.patterns import strategies as patterned
 from tests.strategies import CONDITIONS, expressions, publications
 from tidegate import testing as laws
@@ -54,7 +55,7 @@ def pairs(found):
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-@settings(max_examples=1)
+@examples(1)
 @given(data=st.data())
 def test_spark_and_in_process_agree(spark, family, data):
     ops = [op for op in FAMILIES[family] if op in CONDITIONS]
@@ -63,7 +64,7 @@ def test_spark_and_in_process_agree(spark, family, data):
 
 
 @pytest.mark.parametrize("family", sorted(PATTERNS))
-@settings(max_examples=1)
+@examples(1)
 @given(data=st.data())
 def test_spark_and_in_process_agree_on_patterns(spark, family, data):
     """And on conditions beside them: subscriptions of one family and some plain ones, publications out of order."""

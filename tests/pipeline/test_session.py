@@ -212,6 +212,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.spark
 def test_without_java_on_the_machine_and_killed_it_takes_its_java_along():
     ran = run(KILLED)
     assert ran.stderr == ""
@@ -264,7 +265,7 @@ print(json.dumps(told))
 """
 
 
-@pytest.mark.slow
+@pytest.mark.spark
 def test_stopped_nothing_is_left_and_the_next_one_starts():
     ran = run(TWICE)
     assert ran.stderr == ""
@@ -281,7 +282,8 @@ spark.stop()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_a_users_session_by_sparks_own_scripts_runs_on_the_home_for_daemons():
     ran = run(USERS, JAVA_HOME=str(java_home.home()), PATH="/usr/bin:/bin", TZ="Asia/Tokyo")
     assert ran.stdout == "Asia/Tokyo 3 SparkSession\n"
@@ -342,7 +344,8 @@ print(session().range(3).count())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_a_damaged_cache_breaks_nothing(tmp_path):
     ran = run(STALE, XDG_CACHE_HOME=str(tmp_path))
     assert ran.stderr == ""
@@ -358,7 +361,8 @@ print(spark.range(3).count(), "-XX:AOTCache=" in command, "[error" in module._ga
 """
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_a_warm_up_aside_makes_a_cache_that_java_accepts(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     aot_warmup.warmup_aside()
@@ -390,7 +394,8 @@ spark.stop()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.thorough
 def test_a_cluster_started_without_scripts_runs_a_session(tmp_path):
     import pyspark
 

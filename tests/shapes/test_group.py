@@ -4,10 +4,11 @@ from math import inf, nextafter, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.oracle import normal_form
+from tests.parts.profiles import examples
 from tidegate.errors import SettingError
 from tidegate.kernels import shape as shape_kernels
 from tidegate.shapes.normal_form import distance, normal, normals, rendered
@@ -101,7 +102,7 @@ def answers(found, points):
 
 @pytest.mark.parametrize("structure", structures())
 @given(worlds())
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_a_match_is_that_of_the_loops(structure, world):
     rows, radii, points = world
     wanted = near(rows.tolist(), radii, points.tolist())
@@ -113,7 +114,7 @@ def test_a_match_is_that_of_the_loops(structure, world):
 
 @pytest.mark.parametrize("transform", ["haar", "paa", "pca"])
 @given(worlds())
-@settings(max_examples=25, deadline=None)
+@examples(25)
 def test_so_it_is_with_other_transforms(transform, world):
     rows, radii, points = world
     n = rows.shape[1]

@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy import Column, MetaData, Table, insert, select, text, update
 
 import tidegate as tg
+from tests.parts.databases import SERVERS
 from tidegate.store import NotificationStore, Registry
 from tidegate.store.database import NUMBER, Database, key
 from tidegate.store.database_url import address
@@ -116,7 +117,7 @@ def test_an_unreachable_server(kind, store):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("fixture", ["postgres", "mariadb"])
+@pytest.mark.parametrize("fixture", SERVERS)
 def test_a_database_that_is_not_there(fixture, request):
     url = request.getfixturevalue(fixture)()
     there = url.split("?")[0]
@@ -194,6 +195,7 @@ def test_store_errors_cross_processes():
 THINGS = Table("things", MetaData(), Column("number", NUMBER, primary_key=True, autoincrement=False))
 
 
+@pytest.mark.contract
 def test_a_schema_is_brought_up_to_date_step_by_step(url, database):
     def first(connection):
         THINGS.create(connection, checkfirst=True)
@@ -214,6 +216,7 @@ def test_a_schema_is_brought_up_to_date_step_by_step(url, database):
         SchemaPart("things", (first,)).prepare(database)
 
 
+@pytest.mark.contract
 def test_many_may_open_a_new_database_at_once(url):
     failures = []
 
@@ -236,6 +239,7 @@ def test_many_may_open_a_new_database_at_once(url):
 # --- threads, locks, lost connections -------------------------------------------------------------------------------
 
 
+@pytest.mark.contract
 def test_only_one_holds_a_lock(url, database):
     order = []
 
@@ -255,6 +259,7 @@ def test_only_one_holds_a_lock(url, database):
     assert order == ["mine", "still mine", "other"]
 
 
+@pytest.mark.contract
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_does_not_keep_a_lock(url, database):
     with database.exclusive("shelf"):
@@ -276,7 +281,7 @@ def test_a_lock_beside_a_file_that_is_nowhere(tmp_path):
         pass
 
 
-@pytest.mark.parametrize("fixture", ["postgres", "mariadb"])
+@pytest.mark.parametrize("fixture", SERVERS)
 def test_the_victim_of_a_deadlock_tries_again(fixture, request):
     url = address(request.getfixturevalue(fixture)())
     meeting = threading.Barrier(2, timeout=60)
@@ -304,7 +309,7 @@ def test_the_victim_of_a_deadlock_tries_again(fixture, request):
     assert len(tries) == 3
 
 
-@pytest.mark.parametrize("fixture", ["postgres", "mariadb"])
+@pytest.mark.parametrize("fixture", SERVERS)
 def test_a_lost_connection_is_made_again(fixture, request):
     url = request.getfixturevalue(fixture)()
     others = (
@@ -324,6 +329,7 @@ def test_a_lost_connection_is_made_again(fixture, request):
         assert registry.unsubscribe("s1") == 2 == registry.version
 
 
+@pytest.mark.contract
 def test_a_server_that_has_gone_is_one_sentence(monkeypatch, url):
     with Registry(url) as registry:
         assert registry.version == 0

@@ -28,6 +28,7 @@ from sqlalchemy.dialects import oracle
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 import tidegate as tg
+from tests.parts.databases import SERVERS
 from tidegate.model import moment
 from tidegate.records.record import publication
 from tidegate.records.tables import table
@@ -75,6 +76,7 @@ def replayed(history: History, size: int = 50_000) -> list[ReplayedPublication]:
 # --- what is remembered ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract
 def test_what_is_remembered_is_replayed(history, url):
     assert (history.last, len(history), replayed(history)) == (0, 0, [])
     begun = [first(1), first(2, "a", "START"), first(3, "b", "INSTANT"), first(5, "c", "START")]
@@ -101,6 +103,7 @@ def test_nothing_at_all_is_no_change(history, url):
         other.claim()  # which nobody had
 
 
+@pytest.mark.contract
 def test_any_id_and_source(history):
     names = [
         "a",
@@ -131,6 +134,7 @@ def test_any_id_and_source(history):
     assert history.event("nobody") is history.event("\ud800") is None
 
 
+@pytest.mark.contract
 def test_large_bodies_and_numbers(history):
     body = '{"text":"%s"}' % ("é%s?" * 1_000_000)
     begun = [first(1, body=body, time=-(2**55), start=-(2**55), end=2**57), first(2**62, time=0, start=0, end=0)]
@@ -139,6 +143,7 @@ def test_large_bodies_and_numbers(history):
     assert history.last == 2**62
 
 
+@pytest.mark.contract
 def test_many_at_once(history):
     count = 12_000
     begun = [first(i, phase="START" if i % 3 == 0 else None) for i in range(1, count + 1)]
@@ -175,6 +180,7 @@ def test_another_event_under_an_old_number_is_an_error(history):
     history.remember([first(3)], [], [])
 
 
+@pytest.mark.contract
 def test_a_call_that_fails_leaves_nothing(history):
     history.remember([first(1, "a", "START")], [end(2, 1)], [])
     for bad in (
@@ -266,6 +272,7 @@ def test_the_newest_event_of_an_id(history):
     assert history.event("a").seq == 2
 
 
+@pytest.mark.contract
 def test_people_look_while_an_engine_writes(history, url):
     history.remember([first(1)], [], [refusal(1)])
     with History(url) as other:
@@ -424,7 +431,7 @@ def test_a_history_is_what_its_model_is(calls):
         follow(history, calls)
 
 
-@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+@pytest.mark.parametrize("kind", SERVERS)
 def test_a_history_on_a_server_is_what_its_model_is(kind, request):
     new = request.getfixturevalue(kind)
 
@@ -439,6 +446,7 @@ def test_a_history_on_a_server_is_what_its_model_is(kind, request):
 # --- one writer -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract
 def test_only_one_engine_at_a_time(history, url):
     history.remember([first(1)], [], [])
     with History(url) as other:
@@ -460,6 +468,7 @@ def test_only_one_engine_at_a_time(history, url):
     assert [one.seq for one in replayed(history)] == [1, 2, 3]
 
 
+@pytest.mark.services
 def test_histories_of_one_server_do_not_disturb_each_other(request):
     for kind in ("postgres", "mariadb"):
         new = request.getfixturevalue(kind)
@@ -468,6 +477,7 @@ def test_histories_of_one_server_do_not_disturb_each_other(request):
             other.remember([first(1)], [], [])
 
 
+@pytest.mark.contract
 def test_one_that_has_lost_its_lock_is_told(history, url):
     history.remember([first(1)], [], [])
     history._lease.release()  # as when a server forgets a connection
@@ -696,7 +706,7 @@ def line(kind: str, new):
 untidy = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-@pytest.fixture(params=["postgres", "mariadb"])
+@pytest.fixture(params=SERVERS)
 def cuttable(request):
     with line(request.param, request.getfixturevalue(request.param)) as found:
         yield found
@@ -904,6 +914,7 @@ def test_a_history_whose_making_was_cut_short(url, monkeypatch):
         assert len(history) == 1
 
 
+@pytest.mark.contract
 def test_all_parts_share_a_database(url):
     with Registry(url) as registry, NotificationStore(url) as store, History(url) as history:
         history.remember([first(1)], [], [])

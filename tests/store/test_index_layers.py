@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parts.profiles import examples
 from tidegate import Subscription
 from tidegate.errors import SnapshotError, StoreError
 from tidegate.index import ArrowBatch
@@ -87,7 +88,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(steps=steps, ratio=st.sampled_from([1, 4]), url=st.booleans())
 def test_every_version_matches_as_the_oracle_says(tmp_path_factory, steps, ratio, url):
     root = tmp_path_factory.mktemp("shelf")
@@ -264,7 +265,7 @@ def passed_by(view, value):
     return sorted(view.patterns.keys[hit].tobytes() for hit in hits)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(steps=steps, ratio=st.sampled_from([1, 4]), url=st.booleans())
 def test_patterns_of_every_version_are_there(tmp_path_factory, steps, ratio, url):
     """With their filters, each of which passes what it should, however layers were merged."""

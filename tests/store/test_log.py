@@ -403,7 +403,7 @@ def test_killed_while_writing(tmp_path):
     kill_at_random(tmp_path / "log", 8, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_killed_while_writing_very_often(tmp_path):
     assert kill_at_random(tmp_path / "log", 120, 2) > 5
 

@@ -52,6 +52,7 @@ def ids(table: pa.Table) -> list[str]:
     return table.column("notification_id").to_pylist()
 
 
+@pytest.mark.contract
 def test_a_batch_is_written_once(store, url):
     assert store.write("q", 0, rows("n1", "n2")) == 2
     assert store.write("q", 0, rows("n3")) == 0
@@ -105,6 +106,7 @@ NOTIFICATION = st.fixed_dictionaries(
 batches = 0
 
 
+@pytest.mark.contract
 @given(st.lists(NOTIFICATION, max_size=5, unique_by=lambda record: record["notification_id"]))
 def test_notifications_come_back_as_they_were(url, given):
     global batches
@@ -167,6 +169,7 @@ def test_bad_arguments(store):
             ask()
 
 
+@pytest.mark.contract
 def test_the_same_notifications_from_many_at_once(store):
     """Whoever comes first writes a notification; nobody fails, though all meet the same rows in another order."""
     names = [f"n{i}" for i in range(300)]

@@ -28,6 +28,7 @@ def made(*ids: str, subscriber: str = "ann") -> list[tg.Subscription]:
 # --- changes --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract
 def test_every_change_is_a_version(registry, url):
     other = Registry(url)
     with closing(other):
@@ -139,6 +140,7 @@ NAMES = [
 NAMES += ["x" * 1024, "x" * 1023 + "y", "𝒜" * 1024, "𝒜" * 1023]
 
 
+@pytest.mark.contract
 def test_names_are_compared_by_their_characters(registry):
     for number, name in enumerate(NAMES, 1):
         assert registry.subscribe(tg.Subscription(name, name, "a > 1")) == number
@@ -163,6 +165,7 @@ EXPRESSIONS = [
 ]
 
 
+@pytest.mark.contract
 def test_a_subscription_comes_back_as_it_was(registry):
     begin = datetime(2026, 11, 15, 8, 0, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
     times = [(None, None), (begin, datetime.max.replace(tzinfo=UTC)), (datetime.min.replace(tzinfo=UTC), None)]
@@ -197,6 +200,7 @@ def test_listing(registry):
             registry.listing(limit=bad)
 
 
+@pytest.mark.contract
 def test_changes_while_reading(registry, chunk):
     """A reader that takes its time sees what was there when it began, and keeps nobody waiting."""
     ids = [f"s{i}" for i in range(20 * chunk)]
@@ -325,6 +329,7 @@ def test_a_registry_can_be_pickled(url):
     registry.close()
 
 
+@pytest.mark.contract
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_fork_uses_connections_of_its_own(registry):
     registry.subscribe(*made("s1"))

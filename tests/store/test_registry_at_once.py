@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 
+import pytest
+
 import tidegate as tg
 from tidegate.store import Registry
 
@@ -84,6 +86,7 @@ class Crowd:
             assert [(v, u) for v, u in registry.ended(0, version) if u > version] == []
 
 
+@pytest.mark.contract
 def test_readers_see_every_version_whole(url):
     with Registry(url) as one, Registry(url) as two:
         crowd = Crowd([one, two])
@@ -98,6 +101,7 @@ def test_readers_see_every_version_whole(url):
         assert len(one) == len(replayed(crowd.changes, last))
 
 
+@pytest.mark.contract
 def test_only_one_gets_an_id(url):
     outcomes: list[str] = []
 
@@ -134,6 +138,7 @@ def test_all_get_the_pin_of_the_first(url):
         assert pinned == {one.pin("q", 1)}
 
 
+@pytest.mark.contract
 def test_pruning_never_takes_what_was_just_pinned(url):
     """Each pin is checked against all subscriptions of its version, while others end and are deleted."""
     failures: list[object] = []
@@ -180,6 +185,7 @@ for turn in range(10_000):
 """
 
 
+@pytest.mark.contract
 def test_a_killed_process_leaves_all_or_none(url):
     with Registry(url) as registry:
         victim = subprocess.Popen([sys.executable, "-c", VICTIM, url], stdout=subprocess.PIPE)

@@ -278,6 +278,7 @@ def test_another_ontology_while_it_is_renewed(registry, know, meanwhile):
     assert meant(registry, 4) == {"red": {"merlot"}, "white": {"riesling", "syrah"}}
 
 
+@pytest.mark.contract
 def test_readers_see_all_or_nothing(registry, know, url):
     know(**OLD)
     registry.subscribe(*(tg.Subscription(f"s{i}", "ann", RED) for i in range(30)))
@@ -378,6 +379,7 @@ def test_who_has_it_open_goes_on_while_it_gets_its_column(old):
             assert [s.id for s in registry] == ["s2", "s3"]
 
 
+@pytest.mark.contract
 def test_many_open_a_registry_of_before_at_once(old):
     failures = []
 

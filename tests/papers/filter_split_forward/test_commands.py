@@ -345,6 +345,7 @@ def started(diary: Path, measure: str, *arguments: object) -> subprocess.Popen[s
     return subprocess.Popen(tied(line), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.spark
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_what_was_stopped_goes_on(tmp_path, number):

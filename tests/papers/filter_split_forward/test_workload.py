@@ -10,13 +10,14 @@ from math import inf, nan
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.papers.filter_split_forward.replay import ATTRIBUTES, Replay
 from bench.papers.filter_split_forward.topology import SETUPS, Sensor, Setup, Topology, topology
 from bench.papers.filter_split_forward.workload import ROUNDS, WINDOW, Workload, truth, workload
 from tests.papers.filter_split_forward.test_replay import folders
+from tests.parts.profiles import examples
 from tidegate.errors import SettingError, SubscriptionError
 from tidegate.overlay.messages import Reading
 from tidegate.overlay.operators import Operator, OperatorPart
@@ -361,7 +362,7 @@ part_lists = st.dictionaries(st.sampled_from("abcd"), ranges, min_size=1).map(
 operators = st.builds(lambda parts, window: Operator("q", parts, window), part_lists, st.integers(1, 6))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(readings, operators)
 def test_truth_is_what_all_combinations_say(said, operator):
     work = made(said, operator)
