@@ -163,12 +163,7 @@ def test_every_example_row_is_recognised():
 CODE = blocks(README, "python") + blocks(CONTRIBUTING, "python") + blocks(OVERLAY, "python")
 
 
-@pytest.mark.parametrize("code_block", [block for block in CODE if "tg.session" in block])
-def test_python_blocks_with_spark_run(code_block, capsys, spark):
-    test_python_blocks_run(code_block, capsys)
-
-
-@pytest.mark.parametrize("code_block", [block for block in CODE if "tg.session" not in block])
+@pytest.mark.parametrize("code_block", CODE)
 def test_python_blocks_run(code_block, capsys):
     registered = dict(FUNCTIONS)
     try:

@@ -91,8 +91,10 @@ def test_a_starter_that_has_ended_starts_nothing():
     assert (ran.stdout, ran.returncode) == ("", 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fixture", ["postgres", "mariadb", "kafka", "spark"])
+@pytest.mark.services
+@pytest.mark.parametrize(
+    "fixture", ["postgres", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("mariadb", "kafka", "spark"))]
+)
 def test_the_servers_of_a_test_process_that_is_killed_end(fixture, tmp_path):
     report, victim = tmp_path / "report.json", tmp_path / "test_victim.py"
     victim.write_text(_VICTIM.format(fixture=fixture, report=str(report)))
