@@ -180,8 +180,8 @@ def step_topk(
                                         score, item, when, told, scratch, spare, spare_item,
                                     )  # fmt: skip
                                 if n_out + 2 * k >= len(out_score):
-                                    reach = n_out + 2 * k + 1
-                                    out, out_score = grown(out, reach), grown(out_score, reach)
+                                    rows_out = n_out + 2 * k + 1
+                                    out, out_score = grown(out, rows_out), grown(out_score, rows_out)
                                 n_out = tell(
                                     out, out_score, n_out, slot, base, min(n, k), moment, end[slot], score, item, told
                                 )
