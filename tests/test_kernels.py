@@ -191,20 +191,20 @@ def test_order_puts_like_beside_like():
 def found(draw):
     """Hits in runs as select writes them, and the owners of the clauses."""
     publications, count = draw(st.integers(1, 4)), draw(st.integers(1, 5))
-    owners = [sorted(draw(st.sets(st.integers(0, 6), max_size=3))) for _ in range(count)]
+    owned = [sorted(draw(st.sets(st.integers(0, 6), max_size=3))) for _ in range(count)]
     runs, hits = [], []
     for p in draw(st.lists(st.integers(0, publications - 1), max_size=6)):
         mine = draw(st.lists(st.integers(-1, count - 1), max_size=4))
         runs.append((p, len(hits), len(hits) + len(mine)))
         hits += mine
-    return publications, np.array(runs, np.int64).reshape(-1, 3), np.array(hits, np.int32), owners
+    return publications, np.array(runs, np.int64).reshape(-1, 3), np.array(hits, np.int32), owned
 
 
 @given(found=found(), dead=st.sets(st.integers(0, 6)), once=st.booleans())
 def test_owners_of_hits(found, dead, once):
-    publications, runs, hits, owners = found
-    owner_start = np.concatenate([[0], np.cumsum([len(o) for o in owners])]).astype(np.int64)
-    owner = np.array([o for some in owners for o in some], np.int32)
+    publications, runs, hits, owned = found
+    owner_start = np.concatenate([[0], np.cumsum([len(o) for o in owned])]).astype(np.int64)
+    owner = np.array([o for some in owned for o in some], np.int32)
     marks = np.array([who in dead for who in range(7)], np.uint8)
     stamps = np.zeros(7 if once else 0, np.int32)
     start, result = owners.owners_of_hits(publications, runs, hits, owner_start, owner, marks, stamps)
@@ -215,7 +215,7 @@ def test_owners_of_hits(found, dead, once):
             if run[0] == p
             for hit in hits[run[1] : run[2]]
             if hit >= 0
-            for who in owners[hit]
+            for who in owned[hit]
             if who not in dead
         ]
         assert result[start[p] : start[p + 1]].tolist() == (list(dict.fromkeys(wanted)) if once else wanted)
@@ -233,10 +233,10 @@ def test_rows_of_runs(found):
 
 @given(found=found(), data=st.data())
 def test_open_hits(found, data):
-    _, runs, hits, owners = found
+    _, runs, hits, owned = found
     hits = np.abs(hits)
-    hits[hits >= len(owners)] = 0
-    sizes = [data.draw(st.integers(0, 2)) for _ in owners]
+    hits[hits >= len(owned)] = 0
+    sizes = [data.draw(st.integers(0, 2)) for _ in owned]
     open_start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     publication, position = owners.open_hits(runs, hits, open_start)
     expected = [(p, i) for p, a, b in runs.tolist() for i in range(a, b) if sizes[hits[i]]]

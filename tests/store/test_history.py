@@ -892,7 +892,7 @@ def test_a_history_is_brought_up_to_date(url, monkeypatch):
     monkeypatch.setattr(
         history_tables,
         "PART",
-        history_tables.Part(
+        history_tables.SchemaPart(
             "history", (*history_tables.PART.steps, lambda c: c.execute(text("UPDATE tidegate_history SET last = 7")))
         ),
     )
