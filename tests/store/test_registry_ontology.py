@@ -223,7 +223,7 @@ def test_without_an_ontology_nothing_is_renewed(registry, tmp_path):
 
 
 def test_more_than_one_statement_holds(registry, know, monkeypatch):
-    for module in ("database", "registry", "renewal"):
+    for module in ("database", "registry", "ontology_renewal"):
         monkeypatch.setattr(f"tidegate.store.{module}.CHUNK", 7)
     know(**OLD)
     registry.subscribe(*(tg.Subscription(f"s{i}", "ann", f"{RED} AND price > {i}") for i in range(20)))
