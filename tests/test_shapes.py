@@ -341,9 +341,9 @@ def test_series_of_several_lengths_and_attributes_lie_together():
     for i, (name, row) in enumerate(asked):
         assert [n.subscription for n in engine.publish(published(row, name=name))] == [f"s{i}"]
     (segment,) = (engine._index.compact(),)
-    assert (np.diff(segment.clauses.likenesses.length) >= 0).all()
+    assert (np.diff(segment.clauses.shape_terms.length) >= 0).all()
     for kin in segment.shapes._kin.values():
-        assert np.shares_memory(kin.exact, segment.clauses.likenesses.values)  # not a copy
+        assert np.shares_memory(kin.exact, segment.clauses.shape_terms.values)  # not a copy
 
 
 def test_a_snapshot_of_many_lengths_is_few_files(tmp_path):

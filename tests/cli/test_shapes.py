@@ -160,9 +160,9 @@ def test_planted_spikes_are_found_in_any_kind_of_file(tmp_path, name):
     assert (own["notifications"], own["per_day"], own["per_source"], own["sources"]) == (6, 2, 1, 1)
     assert own["correlation"] == pytest.approx(1 - 2**2 / 42)
     day = next(one for one in found["suggested"] if one["about"] == "1 a day")
-    assert day["outlook"]["notifications"] == 3
+    assert day["outcome"]["notifications"] == 3
     assert day["where"] == f"shape(value, 'spike', 'stream', 21) <= {day['outlook']['tolerance']}"
-    assert found["suggested"][-1] == {"about": "100 a day", "outlook": None, "where": None}
+    assert found["suggested"][-1] == {"about": "100 a day", "outcome": None, "where": None}
 
 
 @pytest.mark.parametrize("bound", [1.0, 2.0, 4.0, 5.5])
@@ -386,6 +386,6 @@ def test_real_stocks(tmp_path):
     found = told("--pattern", "head-and-shoulders", "-n", 60, "--history", path, *columns)
     assert (found["read"], found["sources"]) == (93_612, 31)
     assert found["closest"] == pytest.approx(4.376, abs=1e-3)
-    rates = {one["about"]: one["outlook"] for one in found["suggested"]}
+    rates = {one["about"]: one["outcome"] for one in found["suggested"]}
     assert rates["1 a month"]["per_day"] == pytest.approx(1 / 30, rel=0.1)
     assert rates["1 a day"] is None

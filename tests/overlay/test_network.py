@@ -179,9 +179,10 @@ def load(name: str, script: Script, subsumption: str | None = None) -> int:
     return nodes.subscriptions()
 
 
-@pytest.mark.parametrize("name", ["operator-placement", "multi-join", "filter-split-forward"])
+@pytest.mark.parametrize("name", ["operator-placement", "filter-split-forward"])
 @given(script=scripts(PLAIN))
 def test_no_more_subscriptions_than_without_filtering(name, script):
+    """Not so of multi-join: where two of three sensors are behind a neighbour it asks for each of them by itself."""
     assert load(name, script) <= load("naive", script)
 
 

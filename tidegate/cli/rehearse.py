@@ -102,12 +102,12 @@ def rehearse(
         with spark_session(lambda: session(memory=memory)) as spark, _sharing(spark, shards):
             seen, outcome = interruptible(spark, lambda: _rehearsed(spark, paths, wanted, bounds, by, storage, target))
     seconds = perf_counter() - began
-    almanac = RehearsalReport(wanted, files, seen, outcome, _LENGTHS[by], seconds)
+    report = RehearsalReport(wanted, files, seen, outcome, _LENGTHS[by], seconds)
     console = Console(highlight=False, soft_wrap=True)
     if json:
-        typer.echo(almanac.record())
+        typer.echo(report.record())
     else:
-        almanac.report(console)
+        report.report(console)
     if out is not None:
         typer.echo(f"notifications written to {out}", err=True)
 

@@ -1,7 +1,7 @@
 """``tidegate shapes``: the shapes that have names, with pictures; and which tolerance fits a history.
 
 What a tolerance would have brought is computed in ``tidegate.shapes.tolerance``; here is only what is asked, and of
-whom. ``history`` reads files, ``outlook`` tells, draws and plots.
+whom. ``history`` reads files, ``outcome`` tells, draws and plots.
 """
 
 from __future__ import annotations
@@ -160,13 +160,13 @@ def tolerance(
     if not found.history.days:
         raise SettingError("a history of more than one moment", "one whose times are all the same", str(history))
     distances = _distances(looked_for, length, found)
-    outlooks = ToleranceOutcomes(distances)
-    if outlooks.closest == inf:
+    outcomes = ToleranceOutcomes(distances)
+    if outcomes.closest == inf:
         raise SettingError("values that are not constant", "windows without a shape only", f"{attribute}, {history}")
     days = distances.days
-    suggested = {name: outlooks.suggested(rate) for name, rate in RATES.items() if rate * days >= 1}
-    listed = outlooks.grid([*(own or ()), *(one.tolerance for one in suggested.values() if one)])
-    told = ToleranceReport(looked_for, attribute, length, found, outlooks, listed, suggested)
+    suggested = {name: outcomes.suggested(rate) for name, rate in RATES.items() if rate * days >= 1}
+    listed = outcomes.grid([*(own or ()), *(one.tolerance for one in suggested.values() if one)])
+    told = ToleranceReport(looked_for, attribute, length, found, outcomes, listed, suggested)
     if as_json:
         typer.echo(orjson.dumps(told.record(), option=orjson.OPT_INDENT_2).decode())
     else:

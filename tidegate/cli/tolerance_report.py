@@ -41,7 +41,7 @@ class ToleranceReport:
     attribute: str
     length: int | None
     found: ReadHistory
-    outlooks: ToleranceOutcomes
+    outcomes: ToleranceOutcomes
     listed: list[ToleranceOutcome]
     suggested: dict[str, ToleranceOutcome | None]
     """By rate, of those that a history of so many days can tell of."""
@@ -55,17 +55,17 @@ class ToleranceReport:
         over = "series" if self.length is None else f"{self.length:,} readings"
         return f"{label} over {over} of {self.attribute}"
 
-    def where(self, outlook: ToleranceOutcome, short: bool = False) -> str:
+    def where(self, outcome: ToleranceOutcome, short: bool = False) -> str:
         """The expression to subscribe with."""
-        return self.pattern.where(self.attribute, self.length, outlook.tolerance, short)
+        return self.pattern.where(self.attribute, self.length, outcome.tolerance, short)
 
-    def correlation(self, outlook: ToleranceOutcome) -> float | None:
+    def correlation(self, outcome: ToleranceOutcome) -> float | None:
         """Of a window with the pattern, at the tolerance: D² = 2n(1 − r)."""
-        return None if self.length is None else 1 - outlook.tolerance**2 / (2 * self.length)
+        return None if self.length is None else 1 - outcome.tolerance**2 / (2 * self.length)
 
     def record(self) -> dict[str, Any]:
         """For programs."""
-        distances = self.outlooks.distances
+        distances = self.outcomes.distances
         return {
             "pattern": self.pattern.label.strip("'"),
             "attribute": self.attribute,
@@ -76,24 +76,24 @@ class ToleranceReport:
             "read": self.found.read,
             "left_out": self.found.left_out,
             "windows": len(distances.values),
-            "closest": self.outlooks.closest,
+            "closest": self.outcomes.closest,
             "tolerances": [asdict(one) | {"correlation": self.correlation(one)} for one in self.listed],
             "suggested": [
-                {"about": rate, "outlook": one and asdict(one), "where": one and self.where(one)}
+                {"about": rate, "outcome": one and asdict(one), "where": one and self.where(one)}
                 for rate, one in self.suggested.items()
             ],
         }
 
     def report(self, console: Console, own: list[float]) -> None:
         """For people."""
-        distances, found = self.outlooks.distances, self.found
+        distances, found = self.outcomes.distances, self.found
         unit = "series" if self.length is None else "windows"
         console.print(Text(self.title, "bold"))
         left = f" ({found.left_out:,} without a value)" if found.left_out else ""
         console.print(
             f"{found.read:,} publications{left}, {_many(distances.sources, 'source')}, {distances.days:,.4g} days"
         )
-        console.print(f"{len(distances.values):,} {unit}, the closest at {self.outlooks.closest:.4g}")
+        console.print(f"{len(distances.values):,} {unit}, the closest at {self.outcomes.closest:.4g}")
         console.print()
         marks = dict.fromkeys(own, "yours")
         marks |= {one.tolerance: name.replace(" a ", "/") for name, one in self.suggested.items() if one}
@@ -123,7 +123,7 @@ class ToleranceReport:
                 console.print(Text.assemble(f"{'about ' + name:<15}  ", (self.where(one, short=True), "bold cyan")))
         reached = [one for one in self.suggested.values() if one is not None]
         if len(reached) < len(self.suggested) or not self.suggested:
-            most = self.outlooks.most()
+            most = self.outcomes.most()
             console.print(
                 f"No tolerance brings more than {_rate(most.per_day)} a day, which {most.tolerance:.4g} does."
             )
@@ -132,9 +132,9 @@ class ToleranceReport:
 
     def curve(self, size: int) -> tuple[Numbers, Numbers]:
         """Notifications a day over tolerances, evenly spaced from the closest window to the widest that is listed."""
-        last = max(self.listed[-1].tolerance, self.outlooks.closest * 1.001)
-        across = np.linspace(self.outlooks.closest, last, size)
-        return across, self.outlooks.notifications(across) / self.outlooks.distances.days
+        last = max(self.listed[-1].tolerance, self.outcomes.closest * 1.001)
+        across = np.linspace(self.outcomes.closest, last, size)
+        return across, self.outcomes.notifications(across) / self.outcomes.distances.days
 
     def _chart(self, console: Console) -> Iterator[str]:
         """The curve in braille, by orders of magnitude."""
@@ -183,7 +183,7 @@ def draw(told: ToleranceReport, path: Path) -> None:
     figure = Figure(figsize=(10, 6.4), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
     chosen = [(f"about {name}", one) for name, one in told.suggested.items() if one]
-    chosen = chosen or [("the closest", told.outlooks.at(told.outlooks.closest))]
+    chosen = chosen or [("the closest", told.outcomes.at(told.outcomes.closest))]
     spots = figure.add_gridspec(len(chosen), 2, width_ratios=(2, 1))
     main = figure.add_subplot(spots[:, 0])
     across, rates = told.curve(400)
@@ -210,10 +210,10 @@ def draw(told: ToleranceReport, path: Path) -> None:
     figure.savefig(path)
 
 
-def _example(told: ToleranceReport, outlook: ToleranceOutcome) -> tuple[Numbers, Numbers]:
+def _example(told: ToleranceReport, outcome: ToleranceOutcome) -> tuple[Numbers, Numbers]:
     """The pattern and the farthest window that the tolerance still admits, both in normal form."""
-    distances = told.outlooks.distances
-    at = int(np.argmax(np.where(distances.values <= outlook.tolerance, distances.values, -1.0)))
+    distances = told.outcomes.distances
+    at = int(np.argmax(np.where(distances.values <= outcome.tolerance, distances.values, -1.0)))
     begin, n = int(distances.begins[at]), int(distances.lengths[at])
     shape, window = told.pattern.at(n), normal(told.found.history.values[begin : begin + n])
     assert shape is not None

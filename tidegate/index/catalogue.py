@@ -1,7 +1,7 @@
 """The catalogue: who the owners in an index are. Number → subscription, and id → number.
 
 Those that came with a snapshot stay in its memory-mapped Arrow table; those added since are in lists, their expressions
-in a spool where they are long.
+in an overflow file where they are long.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ SCHEMA = pa.schema(
 )
 
 _NO_TEXTS = pa.array([], pa.large_string())
-#: Bytes from which an expression goes to the spool.
+#: Bytes from which an expression goes to the overflow file.
 _LONG = 4096
 
 
-class _Spooled(NamedTuple):
+class _InOverflowFile(NamedTuple):
     begin: int
     size: int
 
@@ -48,8 +48,8 @@ class Catalogue:
 
     def __init__(self, table: pa.Table | None = None) -> None:
         self._table = SCHEMA.empty_table() if table is None else table
-        self._added: list[tuple[str, str, str | bytes | _Spooled, Any, Any]] = []
-        self._spool = OverflowFile()
+        self._added: list[tuple[str, str, str | bytes | _InOverflowFile, Any, Any]] = []
+        self._overflow = OverflowFile()
         self._numbers: dict[str, int] | None = None
         self._removed = 0
         self._texts: dict[str, list[pa.Array]] = {}
@@ -76,12 +76,12 @@ class Catalogue:
     def add(self, subscription: Subscription) -> int:
         """Number a subscription whose id is free."""
         number = self.numbers_given
-        stored: str | bytes | _Spooled = _packed(subscription.where)
+        stored: str | bytes | _InOverflowFile = _packed(subscription.where)
         if subscription.id in self.numbers:
             raise SubscriptionError("an id that is not in use", shown(subscription.id))
         if len(stored) >= _LONG:
             data = stored.encode() if isinstance(stored, str) else stored
-            stored = _Spooled(self._spool.append(data), len(data))  # if that fails, nothing has changed
+            stored = _InOverflowFile(self._overflow.append(data), len(data))  # if that fails, nothing has changed
         self.numbers[subscription.id] = number
         self._added.append(
             (subscription.id, subscription.subscriber, stored, subscription.active_from, subscription.active_until)
@@ -115,9 +115,9 @@ class Catalogue:
         id, subscriber, where, active_from, active_until = self._row(number)
         return Subscription(id, subscriber, restored(self._text(where)), active_from, active_until)
 
-    def _text(self, where: str | bytes | _Spooled) -> str:
-        if isinstance(where, _Spooled):
-            where = self._spool.read(*where)
+    def _text(self, where: str | bytes | _InOverflowFile) -> str:
+        if isinstance(where, _InOverflowFile):
+            where = self._overflow.read(*where)
         return where if isinstance(where, str) else _unpacked(where)
 
     def _row(self, number: int) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tidegate.index.batch import text_buffers
 from tidegate.index.draft import Draft
-from tidegate.index.shape_terms import ShapeTerms, code_of, likeness_of, negated_of
+from tidegate.index.shape_terms import ShapeTerms, code_of, negated_of, term_of
 from tidegate.kernels.encode import canonical, identity
 from tidegate.predicates.column import Column
 
@@ -73,9 +73,9 @@ class Clauses:
     open_start: NDArray[np.int64]
     """The same for predicates that the ranges do not decide; a single zero where there are none at all."""
     open_predicate: NDArray[np.int32]
-    """Numbers of predicates, and codes below 0 of likenesses."""
+    """Numbers of predicates, and codes below 0 of shape terms."""
     predicates: Sequence[bytes]
-    likenesses: ShapeTerms
+    shape_terms: ShapeTerms
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -117,7 +117,7 @@ class Clauses:
             open_start=open_start,
             open_predicate=opened,
             predicates=list(draft.predicates),
-            likenesses=draft.likenesses.likenesses(),
+            shape_terms=draft.shape_terms.shape_terms(),
         ).distinct()
 
     @staticmethod
@@ -135,7 +135,7 @@ class Clauses:
                 predicates.setdefault(predicate, len(predicates))
         ranks = {c: {text: float(i + 1) for i, text in enumerate(sorted(found))} for c, found in constants.items()}
         wanted = [clauses._wanted(dead) for clauses in several]
-        likenesses, numbers = ShapeTerms.joined([clauses.likenesses for clauses in several], wanted)
+        shape_terms, numbers = ShapeTerms.joined([clauses.shape_terms for clauses in several], wanted)
         parts = [
             clauses._renumbered(columns, ranks, predicates, new, dead)
             for clauses, new in zip(several, numbers, strict=True)
@@ -157,17 +157,17 @@ class Clauses:
             open_start=open_start,
             open_predicate=opened,
             predicates=list(predicates),
-            likenesses=likenesses,
+            shape_terms=shape_terms,
         ).distinct()
 
     def _wanted(self, dead: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """The likenesses that somebody living asks about."""
-        wanted = np.zeros(len(self.likenesses), np.bool_)
+        """The shape terms that somebody living asks about."""
+        wanted = np.zeros(len(self.shape_terms), np.bool_)
         if self.any_open and len(wanted):
             clause = np.repeat(np.arange(len(self)), np.diff(self.owner_start))
             lives = np.bincount(clause[dead[self.owner] == 0], minlength=len(self)) > 0
             code = self.open_predicate[np.repeat(lives, np.diff(self.open_start))]
-            wanted[likeness_of(code[code < 0])] = True
+            wanted[term_of(code[code < 0])] = True
         return wanted
 
     def _renumbered(
@@ -175,7 +175,7 @@ class Clauses:
         columns: dict[Column, int],
         ranks: dict[int, dict[str, float]],
         predicates: dict[bytes, int],
-        likenesses: NDArray[np.int32],
+        shape_terms: NDArray[np.int32],
         dead: NDArray[np.uint8],
     ) -> tuple[NDArray[Any], ...]:
         """In the numbers of the joined clauses, and once for each living owner."""
@@ -192,7 +192,7 @@ class Clauses:
             code = self.open_predicate[opens]
             opened, alike = np.empty(len(code), np.int32), code < 0
             opened[~alike] = np.array([predicates[p] for p in self.predicates], np.int32)[code[~alike]]
-            opened[alike] = code_of(likenesses[likeness_of(code[alike])], negated_of(code[alike]))
+            opened[alike] = code_of(shape_terms[term_of(code[alike])], negated_of(code[alike]))
         else:
             open_start, opened = np.zeros(len(clause_of_owner) + 1, np.int64), np.empty(0, np.int32)
         column = number[self.column[entries]]

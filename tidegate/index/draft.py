@@ -52,9 +52,9 @@ class Draft:
         self.owner = array("i")
         self.open_start = array("q", [0])
         self.open_predicate = array("i")
-        """What the ranges leave open: predicates by number, and likenesses by a code below 0."""
+        """What the ranges leave open: predicates by number, and shape terms by a code below 0."""
         self.predicates: dict[bytes, int] = {}
-        self.likenesses = DraftedShapeTerms()
+        self.shape_terms = DraftedShapeTerms()
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -95,7 +95,7 @@ class Draft:
                 else:
                     hull[column] = intersect(hull[column], ranges)
             if isinstance(predicate, ShapePredicate):
-                opened.append(self.likenesses.code(predicate))
+                opened.append(self.shape_terms.code(predicate))
             elif not settled:
                 opened.append(self.predicates.setdefault(stored(predicate), len(self.predicates)))
         return hull.items(), opened

@@ -108,7 +108,7 @@ class Segment:
     repeats: bool
     """Whether some owner has several clauses."""
     shapes: SegmentShapes | None
-    """How clauses that ask for a likeness are found; their bits are not among those alive."""
+    """How clauses that ask for a shape term are found; their bits are not among those alive."""
 
     @property
     def nbytes(self) -> int:
@@ -149,7 +149,7 @@ class Segment:
         ranges = ClauseRanges(clauses.start, clauses.column, clauses.low, clauses.high)
         rows = AxisRows(axes.row_start, axes.row_of_code, codes, axes.bucketed, axes.rows)
         fill(ranges, first, last, rows, entries, table, summary)
-        shapes = SegmentShapes(clauses) if len(clauses.likenesses) else None
+        shapes = SegmentShapes(clauses) if len(clauses.shape_terms) else None
         found_by_tables = np.arange(len(clauses)) if shapes is None else np.flatnonzero(shapes.driver < 0)
         return Segment(
             clauses=clauses,

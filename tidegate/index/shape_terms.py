@@ -1,7 +1,7 @@
-"""Likenesses: what the shape predicates of an index ask, as flat arrays. An attribute, a series and how near to it.
+"""Shape terms: what the shape predicates of an index ask, as flat arrays. An attribute, a series and how near to it.
 
 Series are kept once however many tolerances and attributes they are asked with. In the clauses a shape predicate is a
-negative number, which says the likeness and whether it is negated; nothing here looks anything up.
+negative number, which says the shape term and whether it is negated; nothing here looks anything up.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from numpy.typing import NDArray
 from tidegate.index.overflow_file import OverflowFile
 from tidegate.predicates.shape import ShapePredicate
 
-__all__ = ["LIKENESS_ARRAYS", "DraftedShapeTerms", "ShapeTerms", "code_of", "likeness_of", "negated_of"]
+__all__ = ["SHAPE_TERM_ARRAYS", "DraftedShapeTerms", "ShapeTerms", "code_of", "negated_of", "term_of"]
 
 #: The arrays that are saved as they are.
-LIKENESS_ARRAYS = ("attribute", "series", "bound", "key", "length", "start", "values")
+SHAPE_TERM_ARRAYS = ("attribute", "series", "bound", "key", "length", "start", "values")
 
 
-def code_of(likeness: Any, negated: Any) -> Any:
-    """How clauses write a likeness, or many of them."""
-    return -1 - (2 * likeness + negated)
+def code_of(term: Any, negated: Any) -> Any:
+    """How clauses write a shape term, or many of them."""
+    return -1 - (2 * term + negated)
 
 
-def likeness_of(code: Any) -> Any:
-    """The likeness that was written so."""
+def term_of(code: Any) -> Any:
+    """The shape term that was written so."""
     return (-1 - code) >> 1
 
 
@@ -40,7 +40,7 @@ def negated_of(code: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class ShapeTerms:
-    """Some likenesses."""
+    """Some shape terms."""
 
     attributes: tuple[str, ...]
     attribute: NDArray[np.uint16]
@@ -61,7 +61,7 @@ class ShapeTerms:
     @property
     def nbytes(self) -> int:
         """Bytes of all but the values, which are read only in doubt and may lie in a file."""
-        return int(sum(getattr(self, name).nbytes for name in LIKENESS_ARRAYS if name != "values"))
+        return int(sum(getattr(self, name).nbytes for name in SHAPE_TERM_ARRAYS if name != "values"))
 
     def of_series(self, s: int) -> NDArray[np.float64]:
         """The numbers of a series."""
@@ -73,21 +73,21 @@ class ShapeTerms:
     ) -> tuple[ShapeTerms, list[NDArray[np.int32]]]:
         """Those of several that are wanted, and their new numbers, −1 for those that are not."""
         drafted, numbers = DraftedShapeTerms(), []
-        for likenesses, some in zip(several, wanted, strict=True):
-            new = np.full(len(likenesses), -1, np.int32)
-            keys = [row.tobytes() for row in likenesses.key]
+        for shape_terms, some in zip(several, wanted, strict=True):
+            new = np.full(len(shape_terms), -1, np.int32)
+            keys = [row.tobytes() for row in shape_terms.key]
             for i in np.flatnonzero(some):
-                s = likenesses.series[i]
+                s = shape_terms.series[i]
                 new[i] = drafted.number(
-                    likenesses.attributes[likenesses.attribute[i]], keys[s], int(likenesses.length[s]),
-                    float(likenesses.bound[i]), likenesses.of_series(s),
+                    shape_terms.attributes[shape_terms.attribute[i]], keys[s], int(shape_terms.length[s]),
+                    float(shape_terms.bound[i]), shape_terms.of_series(s),
                 )  # fmt: skip
             numbers.append(new)
-        return drafted.likenesses(), numbers
+        return drafted.shape_terms(), numbers
 
 
 class DraftedShapeTerms:
-    """Likenesses that are being collected."""
+    """Shape terms that are being collected."""
 
     def __init__(self) -> None:
         self._attributes: dict[str, int] = {}
@@ -95,7 +95,7 @@ class DraftedShapeTerms:
         self._numbers: dict[tuple[int, int, float], int] = {}
         self._sizes: list[int] = []
         self._asked_of: list[int] = []
-        self._spool = OverflowFile()
+        self._overflow = OverflowFile()
 
     def code(self, shape: ShapePredicate) -> int:
         """How clauses write the predicate."""
@@ -104,30 +104,30 @@ class DraftedShapeTerms:
         return int(code_of(number, int(shape.negated)))
 
     def number(self, attribute: str, key: bytes, length: int, bound: float, values: NDArray[np.float64]) -> int:
-        """The number of a likeness, a new one if it is not known."""
+        """The number of a shape term, a new one if it is not known."""
         a = self._attributes.setdefault(attribute, len(self._attributes))
         s = self._series.get((key, length))
         if s is None:
-            self._spool.append(np.ascontiguousarray(values))  # first: there may be no room
+            self._overflow.append(np.ascontiguousarray(values))  # first: there may be no room
             s = self._series[key, length] = len(self._series)
             self._sizes.append(len(values))
             self._asked_of.append(a)
         return self._numbers.setdefault((a, s, bound), len(self._numbers))
 
-    def likenesses(self) -> ShapeTerms:
+    def shape_terms(self) -> ShapeTerms:
         """What was collected."""
         given = np.array(list(self._numbers), np.float64).reshape(-1, 3)
         attribute, series, bound = given[:, 0].astype(np.uint16), given[:, 1].astype(np.int64), given[:, 2].copy()
-        sizes, values = np.array(self._sizes, np.int64), self._spool.doubles()
+        sizes, values = np.array(self._sizes, np.int64), self._overflow.doubles()
         length = np.array([length for _, length in self._series], np.int32)
         keys = np.frombuffer(b"".join(key for key, _ in self._series), np.uint8).reshape(-1, 16)
         # Those that are looked up together lie together.
         order = np.lexsort((np.array(self._asked_of, np.int64), length))
         if (np.diff(order) != 1).any():
-            begins, spool = np.cumsum(sizes) - sizes, OverflowFile()
+            begins, overflow = np.cumsum(sizes) - sizes, OverflowFile()
             for s in order:
-                spool.append(values[begins[s] : begins[s] + sizes[s]])
-            sizes, length, keys, values = sizes[order], length[order], keys[order], spool.doubles()
+                overflow.append(values[begins[s] : begins[s] + sizes[s]])
+            sizes, length, keys, values = sizes[order], length[order], keys[order], overflow.doubles()
             series = np.argsort(order)[series]
         start = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=start[1:])

@@ -1,8 +1,8 @@
-"""The shapes of a segment: which of its likenesses a batch of publications has, all of them looked up together.
+"""The shapes of a segment: which of its shape terms a batch of publications has, all of them looked up together.
 
-A clause that asks for a likeness is *driven* by it: found through the shape, which is the dearest thing to decide, and
-only then held to its other conditions. Likenesses of one attribute and one length form a ``SphereGroup``; those that
-are stretched are drawn at the length of each publication.
+A clause with a shape term is found through that term, which is the dearest thing to decide, and only then held to its
+other conditions. Shape terms of one attribute and one length form a ``SphereGroup``; those that are stretched are drawn
+at the length of each publication.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tidegate.index.batch import Batch
 from tidegate.index.clauses import Clauses, starts
-from tidegate.index.shape_terms import ShapeTerms, likeness_of, negated_of
+from tidegate.index.shape_terms import ShapeTerms, negated_of, term_of
 from tidegate.kernels.shape import distances, normal_forms, pair_distances
 from tidegate.predicates.shape import drawn
 from tidegate.shapes.normal_form import LONGEST, SHORTEST
@@ -42,44 +42,44 @@ def looked_up_with() -> ShapeLookup:
 
 
 class ShapeHits:
-    """What was found for some publications: pairs of a publication and a likeness that it has."""
+    """What was found for some publications: pairs of a publication and a shape term that it has."""
 
-    def __init__(self, likenesses: ShapeTerms, publications: int) -> None:
-        self._likenesses = likenesses
+    def __init__(self, shape_terms: ShapeTerms, publications: int) -> None:
+        self._shape_terms = shape_terms
         self._pairs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
         self._blank: list[tuple[NDArray[np.int64], int]] = []
-        self._has_shape = np.zeros((len(likenesses.attributes), publications), np.bool_)
+        self._has_shape = np.zeros((len(shape_terms.attributes), publications), np.bool_)
         self._sorted: list[NDArray[np.int64]] = []
 
-    def take(self, publication: NDArray[np.int64], likeness: NDArray[np.int64]) -> None:
-        """These have the likenesses."""
-        self._pairs.append((publication, likeness))
+    def take(self, publication: NDArray[np.int64], term: NDArray[np.int64]) -> None:
+        """These have the shape terms."""
+        self._pairs.append((publication, term))
 
     def have_shape(self, attribute: int, publication: NDArray[np.int64]) -> None:
         """These have series with a shape."""
         self._has_shape[attribute, publication] = True
 
-    def cannot_be_drawn(self, publication: NDArray[np.int64], likeness: int) -> None:
+    def cannot_be_drawn(self, publication: NDArray[np.int64], term: int) -> None:
         """Nothing of a stretched shape shows at the length of these: they are neither near nor far."""
-        self._blank.append((publication, likeness))
+        self._blank.append((publication, term))
 
     @property
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Publications and likenesses, publications in ascending order."""
+        """Publications and shape terms, publications in ascending order."""
         publication = np.concatenate([np.empty(0, np.int64), *(p for p, _ in self._pairs)])
-        likeness = np.concatenate([np.empty(0, np.int64), *(a for _, a in self._pairs)])
+        term = np.concatenate([np.empty(0, np.int64), *(a for _, a in self._pairs)])
         if len(self._pairs) > 1:
             order = np.argsort(publication, kind="stable")
-            publication, likeness = publication[order], likeness[order]
-        return publication, likeness
+            publication, term = publication[order], term[order]
+        return publication, term
 
     def holds(self, publication: NDArray[np.int64], code: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether publications have likenesses, or have not where the code says so."""
-        likeness, negated = likeness_of(code.astype(np.int64)), negated_of(code)
-        asked = publication * len(self._likenesses) + likeness
+        """Whether publications have shape terms, or have not where the code says so."""
+        term, negated = term_of(code.astype(np.int64)), negated_of(code)
+        asked = publication * len(self._shape_terms) + term
         near = _among(asked, self._keys(0))
         # Of the right length it is as well: the ranges of the clause have seen to that.
-        fits = self._has_shape[self._likenesses.attribute[likeness], publication]
+        fits = self._has_shape[self._shape_terms.attribute[term], publication]
         if negated.any() and self._blank:
             fits &= ~_among(asked, self._keys(1))
         return np.where(negated, fits & ~near, near)
@@ -88,7 +88,7 @@ class ShapeHits:
         if not self._sorted:
             several: list[list[tuple[NDArray[np.int64], Any]]] = [list(self._pairs), list(self._blank)]
             for pairs in several:
-                keys = [p * len(self._likenesses) + likeness for p, likeness in pairs]
+                keys = [p * len(self._shape_terms) + term for p, term in pairs]
                 self._sorted.append(np.sort(np.concatenate([np.empty(0, np.int64), *keys])))
         return self._sorted[which]
 
@@ -102,37 +102,37 @@ def _among(asked: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.bool
 
 @dataclass(frozen=True, slots=True)
 class _TermsOfLength:
-    """The likenesses of one attribute with series of one length: row r has those of start[r] … start[r + 1]."""
+    """The shape terms of one attribute with series of one length: row r has those of start[r] … start[r + 1]."""
 
     group: SphereGroup
     start: NDArray[np.int64]
-    likeness: NDArray[np.int64]
+    term: NDArray[np.int64]
     bound: NDArray[np.float64]
     exact: NDArray[np.float64]
 
 
 class SegmentShapes:
-    """All likenesses of a segment's clauses."""
+    """All shape terms of a segment's clauses."""
 
     def __init__(
         self, clauses: Clauses, how: ShapeLookup | None = None, saved: dict[str, NDArray[Any]] | None = None
     ) -> None:
-        self._likenesses = likenesses = clauses.likenesses
+        self._shape_terms = shape_terms = clauses.shape_terms
         self.how = _how[0] if how is None else how
         self._kin: dict[tuple[int, int], _TermsOfLength] = {}
         self._stretched: dict[int, list[tuple[int, NDArray[np.int64]]]] = {}
         by_group = np.lexsort((
-            likenesses.series, likenesses.length[likenesses.series], likenesses.attribute
+            shape_terms.series, shape_terms.length[shape_terms.series], shape_terms.attribute
         ))  # fmt: skip
-        lengths = likenesses.length[likenesses.series[by_group]]
-        attributes = likenesses.attribute[by_group]
+        lengths = shape_terms.length[shape_terms.series[by_group]]
+        attributes = shape_terms.attribute[by_group]
         edges = np.flatnonzero(np.diff(lengths, prepend=-1) | np.diff(attributes.astype(np.int32), prepend=-1))
         for begin, end in zip(edges, [*edges[1:], len(by_group)], strict=True):
             mine, at = by_group[begin:end], (int(attributes[begin]), int(lengths[begin]))
             if at[1]:
                 self._kin[at] = self._kindred(mine, at, saved)
             else:
-                series, first = np.unique(likenesses.series[mine], return_index=True)
+                series, first = np.unique(shape_terms.series[mine], return_index=True)
                 self._stretched[at[0]] = list(zip(series.tolist(), np.split(mine, first[1:]), strict=True))
         self.driver, self._driven_start, self._driven = _drivers(clauses)
 
@@ -144,15 +144,15 @@ class SegmentShapes:
     def _kindred(
         self, mine: NDArray[np.int64], at: tuple[int, int], saved: dict[str, NDArray[Any]] | None
     ) -> _TermsOfLength:
-        likenesses, n = self._likenesses, at[1]
-        series, first = np.unique(likenesses.series[mine], return_index=True)
+        shape_terms, n = self._shape_terms, at[1]
+        series, first = np.unique(shape_terms.series[mine], return_index=True)
         start = np.append(first, len(mine)).astype(np.int64)
-        begins = likenesses.start[series]
+        begins = shape_terms.start[series]
         if len(series) and begins[-1] - begins[0] == n * (len(series) - 1):  # one after the other: no copy
-            exact = likenesses.values[begins[0] : begins[0] + n * len(series)].reshape(-1, n)
+            exact = shape_terms.values[begins[0] : begins[0] + n * len(series)].reshape(-1, n)
         else:
-            exact = likenesses.values[begins[:, None] + np.arange(n)]
-        radii = np.maximum.reduceat(likenesses.bound[mine], first)
+            exact = shape_terms.values[begins[:, None] + np.arange(n)]
+        radii = np.maximum.reduceat(shape_terms.bound[mine], first)
         arrays = None
         if saved is not None and self.how.structure == "cascade":
             prefix = _prefix(at)
@@ -161,16 +161,16 @@ class SegmentShapes:
         group = SphereGroup(
             exact, radii, transform=transform, structure=self.how.structure, features=self.how.features, arrays=arrays
         )
-        return _TermsOfLength(group, start, mine, likenesses.bound[mine], exact)
+        return _TermsOfLength(group, start, mine, shape_terms.bound[mine], exact)
 
     @property
     def nbytes(self) -> int:
         """Bytes that matching reads."""
-        return self._likenesses.nbytes + sum(kin.group.nbytes for kin in self._kin.values())
+        return self._shape_terms.nbytes + sum(kin.group.nbytes for kin in self._kin.values())
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a snapshot keeps beside the likenesses, by name."""
+        """What a snapshot keeps beside the shape terms, by name."""
         return {
             f"{_prefix(at)}{name}": array
             for at, kin in self._kin.items()
@@ -180,9 +180,9 @@ class SegmentShapes:
     # --- matching ---------------------------------------------------------------------------------------------------
 
     def near(self, batch: Batch, begin: int, end: int) -> ShapeHits:
-        """The likenesses of publications begin … end, which are numbered from 0."""
-        found = ShapeHits(self._likenesses, end - begin)
-        for a, attribute in enumerate(self._likenesses.attributes):
+        """The shape terms of publications begin … end, which are numbered from 0."""
+        found = ShapeHits(self._shape_terms, end - begin)
+        for a, attribute in enumerate(self._shape_terms.attributes):
             series = batch.series(attribute)
             if series is None:
                 continue
@@ -210,26 +210,26 @@ class SegmentShapes:
     def _drawn(
         self,
         s: int,
-        likenesses: NDArray[np.int64],
+        shape_terms: NDArray[np.int64],
         rows: NDArray[np.int64],
         normals: NDArray[np.float64],
         found: ShapeHits,
     ) -> None:
-        shape = drawn(np.array(self._likenesses.of_series(s)), normals.shape[1])
+        shape = drawn(np.array(self._shape_terms.of_series(s)), normals.shape[1])
         if shape is None:
-            for likeness in likenesses.tolist():
-                found.cannot_be_drawn(rows, likeness)
+            for term in shape_terms.tolist():
+                found.cannot_be_drawn(rows, term)
             return
         far = distances(normals, shape)
-        publication, which = np.nonzero(far[:, None] <= self._likenesses.bound[likenesses])
-        found.take(rows[publication], likenesses[which])
+        publication, which = np.nonzero(far[:, None] <= self._shape_terms.bound[shape_terms])
+        found.take(rows[publication], shape_terms[which])
 
     def driven(self, near: ShapeHits) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Publications, in ascending order, and the clauses that their likenesses drive."""
-        publication, likeness = near.pairs
-        sizes = self._driven_start[likeness + 1] - self._driven_start[likeness]
+        """Publications, in ascending order, and the clauses that their shape terms drive."""
+        publication, term = near.pairs
+        sizes = self._driven_start[term + 1] - self._driven_start[term]
         begins = starts(sizes)
-        at = np.arange(begins[-1]) + np.repeat(self._driven_start[likeness] - begins[:-1], sizes)
+        at = np.arange(begins[-1]) + np.repeat(self._driven_start[term] - begins[:-1], sizes)
         return np.repeat(publication, sizes), self._driven[at]
 
 
@@ -238,25 +238,25 @@ def _matched(kin: _TermsOfLength, rows: NDArray[np.int64], normals: NDArray[np.f
     publication = np.repeat(np.arange(len(rows)), np.diff(start))
     sizes = kin.start[near + 1] - kin.start[near]
     if not len(near) or sizes.max() == 1:
-        found.take(rows[publication], kin.likeness[kin.start[near]])
+        found.take(rows[publication], kin.term[kin.start[near]])
         return
     far = np.repeat(pair_distances(normals, publication, kin.exact, near), sizes)  # several tolerances of one series
     begins = starts(sizes)
     at = np.arange(begins[-1]) + np.repeat(kin.start[near] - begins[:-1], sizes)
     kept = far <= kin.bound[at]
-    found.take(rows[np.repeat(publication, sizes)[kept]], kin.likeness[at[kept]])
+    found.take(rows[np.repeat(publication, sizes)[kept]], kin.term[at[kept]])
 
 
 def _drivers(clauses: Clauses) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """The likeness that drives each clause, −1 for none, and the clauses that each likeness drives."""
+    """The shape term that drives each clause, −1 for none, and the clauses that each shape term drives."""
     driver = np.full(len(clauses), -1, np.int32)
     clause = np.repeat(np.arange(len(clauses)), np.diff(clauses.open_start)) if clauses.any_open else np.empty(0, int)
     code = clauses.open_predicate
     asks = np.flatnonzero((code < 0) & ~negated_of(code))[::-1]  # the first of a clause is written last
-    driver[clause[asks]] = likeness_of(code[asks])
+    driver[clause[asks]] = term_of(code[asks])
     order = np.argsort(driver, kind="stable")
     order = order[driver[order] >= 0]
-    start = starts(np.bincount(driver[order], minlength=len(clauses.likenesses)))
+    start = starts(np.bincount(driver[order], minlength=len(clauses.shape_terms)))
     return driver, start, order.astype(np.int32)
 
 

@@ -25,7 +25,7 @@ from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.clauses import CLAUSE_ARRAYS, Clauses, TextConstants
 from tidegate.index.index import Index
 from tidegate.index.segment import AXES_ARRAYS, TABLE_ARRAYS, Segment
-from tidegate.index.shape_terms import LIKENESS_ARRAYS, ShapeTerms
+from tidegate.index.shape_terms import SHAPE_TERM_ARRAYS, ShapeTerms
 from tidegate.index.shapes import SegmentShapes
 from tidegate.predicates.column import Column
 
@@ -89,7 +89,7 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
     arrays["owner"] = new_number[clauses.owner]
     arrays |= {name: getattr(segment, name) for name in TABLE_ARRAYS}
     arrays |= {f"axes-{name}": getattr(segment.axes, name) for name in AXES_ARRAYS}
-    arrays |= {f"likeness-{name}": getattr(clauses.likenesses, name) for name in LIKENESS_ARRAYS}
+    arrays |= {f"shape-term-{name}": getattr(clauses.shape_terms, name) for name in SHAPE_TERM_ARRAYS}
     for c, texts in clauses.texts.items():
         arrays |= {f"text-{c}-offsets": texts.offsets, f"text-{c}-letters": texts.letters}
     for name, array in arrays.items():
@@ -106,7 +106,7 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
         "repeats": segment.repeats,
         "texts": sorted(clauses.texts),
         "columns": [column.plain() for column in clauses.columns],
-        "attributes": clauses.likenesses.attributes,
+        "attributes": clauses.shape_terms.attributes,
         "shapes": None if segment.shapes is None else segment.shapes.how.plain(),
         "bytes": {name: int(array.nbytes) for name, array in arrays.items()},
     }
@@ -159,8 +159,8 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
             columns=tuple(Column.restored(*plain) for plain in facts["columns"]),
             texts={c: TextConstants(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},
             predicates=predicates.to_pylist(),
-            likenesses=ShapeTerms(
-                tuple(facts["attributes"]), **{name: arrays[f"likeness-{name}"] for name in LIKENESS_ARRAYS}
+            shape_terms=ShapeTerms(
+                tuple(facts["attributes"]), **{name: arrays[f"shape-term-{name}"] for name in SHAPE_TERM_ARRAYS}
             ),
             **{name: arrays[name] for name in CLAUSE_ARRAYS},
         )

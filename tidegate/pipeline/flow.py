@@ -104,20 +104,20 @@ class Flow:
         self.status = Status(registry)
         self._stopping = threading.Event()
         self._running: StreamingQuery | None = None
-        self._warmth = WorkerWarmup(spark)
-        self._upkeep = Maintenance(self._tidy)
+        self._warmup = WorkerWarmup(spark)
+        self._maintenance = Maintenance(self._tidy)
         self._first = True
         self._has_complained = False
 
     def start(self, available_now: bool = False) -> None:
         """Begin; with ``available_now`` end by itself when what is there now has been done."""
-        self._warmth.start()  # workers come up while Spark plans
+        self._warmup.start()  # workers come up while Spark plans
         try:
             self._start_query(available_now)
         except Exception:
-            self._warmth.stop()  # the session may be stopped next
+            self._warmup.stop()  # the session may be stopped next
             raise
-        self._upkeep.start()
+        self._maintenance.start()
 
     def _start_query(self, available_now: bool) -> None:
         self._registry.needs(self.query, 0)  # all that is there, until a batch has been done and says more
@@ -177,7 +177,7 @@ class Flow:
         if self._files is None and not self._has_complained and any(task.get("unserved") for task in counts):
             self._has_complained = True
             _LOG.error("subscriptions with patterns came to a run that was begun with patterns = false: not served")
-        self._warmth.used()
+        self._warmup.used()
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for the end; whether it has come. What ended it is raised as one sentence."""
@@ -219,8 +219,8 @@ class Flow:
 
     def _end_threads(self) -> None:
         """End the threads of WorkerWarmup and Maintenance, which talk with Java, before the query ends."""
-        self._warmth.stop()
-        self._upkeep.stop()
+        self._warmup.stop()
+        self._maintenance.stop()
 
 
 @contextmanager

@@ -25,7 +25,7 @@ class WorkerWarmup:
         self._spark = spark
         self._last = float("-inf")
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tidegate-warmth", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tidegate-worker-warmup", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -18,7 +18,7 @@ class Maintenance:
     def __init__(self, work: Callable[[], None], every: float = _EVERY) -> None:
         self._work, self._every = work, every
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tidegate-upkeep", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tidegate-maintenance", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -33,4 +33,4 @@ class Maintenance:
             try:
                 self._work()
             except Exception as error:
-                _log.warning("upkeep will be tried again: %s", error)
+                _log.warning("maintenance will be tried again: %s", error)

@@ -30,7 +30,7 @@ class StatusWriter:
     def __init__(self, checkpoint: str, query: str, snapshot: Callable[[], StatusSnapshot]) -> None:
         self._storage, self._query, self._snapshot = storage_at(checkpoint), query, snapshot
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="tidegate-bulletin", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="tidegate-status", daemon=True)
 
     def __enter__(self) -> StatusWriter:
         self._thread.start()

@@ -218,7 +218,7 @@ class ToleranceOutcome:
 
 @dataclass(frozen=True)
 class ToleranceOutcomes:
-    """Every tolerance's outlook, from distances that were computed once, and as exact as they are."""
+    """Every tolerance's outcome, from distances that were computed once, and as exact as they are."""
 
     distances: Distances
 
@@ -280,9 +280,9 @@ class ToleranceOutcomes:
         found = float(self._within[enough[0]])
         there = int(counts[enough[0]])
         for digits in range(3, 17):  # as few as will do, since somebody will have to read and write them
-            outlook = self.at(rounded(found, digits))
-            if abs(outlook.notifications - there) <= 0.05 * there:
-                return outlook
+            outcome = self.at(rounded(found, digits))
+            if abs(outcome.notifications - there) <= 0.05 * there:
+                return outcome
         return self.at(found)
 
     def most(self) -> ToleranceOutcome:
