@@ -101,13 +101,11 @@ def rehearse(
         paths = [*files.parquet, *written(files, Path(storage, "history"))]
         with spark_session(lambda: session(memory=memory)) as spark, _sharing(spark, shards):
             seen, outcome = interruptible(spark, lambda: _rehearsed(spark, paths, wanted, bounds, by, storage, target))
-    seconds = perf_counter() - began
-    report = RehearsalReport(wanted, files, seen, outcome, _LENGTHS[by], seconds)
-    console = Console(highlight=False, soft_wrap=True)
+    report = RehearsalReport(wanted, files, seen, outcome, _LENGTHS[by], perf_counter() - began)
     if json:
         typer.echo(report.record())
     else:
-        report.report(console)
+        report.report(Console(highlight=False, soft_wrap=True))
     if out is not None:
         typer.echo(f"notifications written to {out}", err=True)
 
