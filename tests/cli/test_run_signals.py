@@ -101,6 +101,7 @@ def test_a_stop_between_batches_that_follow_each_other(tmp_path):
     assert "Traceback" not in error
 
 
+@pytest.mark.thorough
 def test_a_second_interruption_ends_at_once_and_the_batch_is_repeated(pipeline, tmp_path):
     (tmp_path / "pause").write_text("600")
     with started(pipeline) as process:
@@ -121,6 +122,7 @@ def test_a_second_interruption_ends_at_once_and_the_batch_is_repeated(pipeline, 
     assert re.findall(r"^(\w+ \d+)", (tmp_path / "told").read_text(), re.M) == ["begin 0", "begin 0", "end 0"]
 
 
+@pytest.mark.thorough
 def test_metrics_over_http(pipeline, tmp_path):
     (tmp_path / "pause").write_text("0")
     with started(pipeline, "--metrics", 0) as process:
