@@ -161,7 +161,7 @@ def test_planted_spikes_are_found_in_any_kind_of_file(tmp_path, name):
     assert own["correlation"] == pytest.approx(1 - 2**2 / 42)
     day = next(one for one in found["suggested"] if one["about"] == "1 a day")
     assert day["outcome"]["notifications"] == 3
-    assert day["where"] == f"shape(value, 'spike', 'stream', 21) <= {day['outlook']['tolerance']}"
+    assert day["where"] == f"shape(value, 'spike', 'stream', 21) <= {day['outcome']['tolerance']}"
     assert found["suggested"][-1] == {"about": "100 a day", "outcome": None, "where": None}
 
 
