@@ -1,4 +1,7 @@
-"""From points to codes and rows, from texts to ranks, from clauses to signatures: the small loops around select."""
+"""From points to codes and rows, from texts to ranks, from clauses to signatures.
+
+``index/axes.py``, ``index/clauses.py`` and ``index/segment.py`` call these small loops before ``kernels/select.py``.
+"""
 
 from __future__ import annotations
 
