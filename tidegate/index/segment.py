@@ -130,7 +130,7 @@ class Segment:
         return Segment._of(Clauses.joined([segment.clauses for segment in segments], dead))
 
     def shifted(self, by: int) -> Segment:
-        """The same with every owner's number so much higher; all else is shared."""
+        """The same segment with ``by`` added to every owner's number; all other arrays are shared."""
         return replace(self, clauses=replace(self.clauses, owner=self.clauses.owner + np.int32(by)))
 
     @staticmethod

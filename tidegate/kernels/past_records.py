@@ -16,11 +16,11 @@ WHOLE, STARTS, INSTANT, ENDS = 0, 1, 2, 3
 #: What becomes of a publication: it is not remembered, an event begins with it, or one ends with it. Below 0 it is
 #: refused.
 NOT_REMEMBERED, BEGINS_EVENT, ENDS_EVENT = 0, 1, 2
-#: Why it is refused.
+#: Why a publication is refused.
 END_WITHOUT_START, SECOND_START, END_BEFORE_START, START_WITH_AN_END, INSTANT_THAT_LASTS, OTHER_START = (
     -1, -2, -3, -4, -5, -6,
 )  # fmt: skip
-#: The same as users read it.
+#: These reasons as users read them.
 REFUSALS = {
     END_WITHOUT_START: "end without start",
     SECOND_START: "second start",

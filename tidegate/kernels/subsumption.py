@@ -160,7 +160,7 @@ def in_union(low: Any, high: Any, box_low: Any, box_high: Any, budget: int) -> t
     """Whether the boxes together contain the tested one: the answer, and how many pieces of it were looked at, and how
     many boxes for them.
 
-    Subtraction: what a box leaves of a piece is cut into at most two pieces a dimension, and each is asked about among
+    Subtraction: what a box leaves of a piece is cut into at most two pieces a dimension, and each is compared with
     the other boxes that have a part of it. After ``budget`` pieces it is UNDECIDED.
     """
     if not _is_box(box_low, box_high):

@@ -84,8 +84,8 @@ def step_topk(
     when: NDArray[np.int64],
     told: NDArray[np.uint8],
 ) -> Any:
-    """Give a batch to every subscription; slots, moments, publications and scores of what is told, and how
-    often a publication had no score for a subscription.
+    """Give a batch to every subscription; slots, moments, publications and scores of what is told, and how often a
+    publication had no score for a subscription.
 
     ``head[f]`` is the filter's last pair before the batch. After the batch windows of time expire up to ``clock``.
     """

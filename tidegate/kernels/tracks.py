@@ -42,8 +42,9 @@ def unneeded(base: int, count: int, longest: int, ended: int, pool_version: Any)
 
     A subscription's own readings are those that appeared while it was active. A reading that waited to be put in order
     may have an earlier version than readings before it in the track. A reading *counts* if none before it is of a later
-    version that matters. Of the last counting ones, as many as the longest window has, each belongs to every
-    subscription or appeared before all of them, so nothing before these is needed.
+    version that matters. Take the last counting ones, as many as the longest window has: for each subscription, either
+    all of them are its own and fill its window, or the first of them, and so all before it, are older than the
+    subscription.
     """
     if not longest:
         return count
