@@ -1,4 +1,4 @@
-"""Which subscriptions are contained in others, and the forest that makes; for routing and for edge brokers."""
+"""Which subscriptions cover others, and the ``Forest`` of subscriptions ordered by that; the overlay routes with it."""
 
 from tidegate.covering.forest import Forest
 from tidegate.covering.temporal import covers, covers_past

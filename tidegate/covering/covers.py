@@ -32,7 +32,7 @@ def filter_covers(a: Filter, b: Filter) -> bool:
 
 
 def clauses_cover(a: Sequence[Implied], b: Sequence[Implied]) -> bool:
-    """``filter_covers`` for filters whose knowledge is at hand."""
+    """``filter_covers`` for filters whose ``knowledge`` was computed before."""
     for known in b:
         for clause in a:
             for need in clause.needs:
@@ -47,7 +47,7 @@ def clauses_cover(a: Sequence[Implied], b: Sequence[Implied]) -> bool:
 
 
 def _follows(need: Need, known: Implied) -> bool:
-    """Whether what is known implies what is needed."""
+    """Whether a publication of which ``known`` is true always meets the need."""
     if not known.kinds_at(need.slot) <= need.kinds:
         return False
     predicate = need.predicate
@@ -66,7 +66,7 @@ def _follows(need: Need, known: Implied) -> bool:
 
 
 def _inside(inner: Ranges, outer: Ranges) -> bool:
-    """``subset`` in one sweep: lists of values can be long."""
+    """The same as ``subset``, but in one sweep over both: lists of values can be long."""
     i, last = 0, len(outer) - 1
     for low, high in inner:
         while i < last and outer[i][1] <= low:
@@ -116,7 +116,7 @@ def _without(piece: Implied, needs: Sequence[Need]) -> list[Implied]:
 
 
 def _of_other_kind(known: Implied, need: Need) -> list[Implied]:
-    """What is left if the value has none of the needed types: then nothing is known of its points either."""
+    """The part of the piece in which the value has none of the needed types; nothing is known of its points there."""
     others = known.kinds_at(need.slot) - need.kinds
     if not others:
         return []

@@ -1,8 +1,8 @@
 """The covering forest: subscriptions in trees in which every parent covers its children.
 
 CUPUS §4.4.1 (Figure 23): a node may have many children but one parent, the forest grows and shrinks one subscription at
-a time, and a publication is tried on a node only if it matches the node's parent. Knows keys and filters, not what they
-belong to.
+a time, and a publication is tried on a node only if it matches the node's parent. ``Forest`` knows keys and filters,
+but not the subscriptions they belong to.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Node(Generic[K]):
     number: int
     parent: _Node[K] | None = None
     children: dict[K, _Node[K]] = field(default_factory=dict)
-    #: Later nodes that need the same; leaves, and unknown to the postings.
+    #: Nodes inserted later whose clauses have the same needs. They are leaves, and ``Postings`` does not hold them.
     twins: dict[K, _Node[K]] = field(default_factory=dict)
 
     @property
@@ -98,7 +98,7 @@ class Forest(Generic[K]):
         self._siblings(node.parent).update(node.children)
         if node.parent is None:
             for child in node.children.values():
-                if child.parent is None:  # not yet taken over by one of the others
+                if child.parent is None:  # still a root: no other child has taken it over
                     self._place(child)
 
     def _succeed(self, node: _Node[K]) -> None:
@@ -111,7 +111,7 @@ class Forest(Generic[K]):
         self._siblings(heir.parent)[key] = self._numbered[heir.number] = self._first[heir.identity] = heir
 
     def _place(self, node: _Node[K]) -> None:
-        """Move a root under a node that covers it, if there is one, and its new siblings that it covers under it."""
+        """Move a root under a node that covers it, if there is one; then move siblings that it covers under it."""
         parent = self._covering(node)
         if parent is not None:
             self._move(node, parent)
@@ -120,7 +120,7 @@ class Forest(Generic[K]):
                 self._move(other, node)
 
     def _narrower_siblings(self, node: _Node[K]) -> list[_Node[K]]:
-        """The siblings that a node may cover."""
+        """The siblings of a node that it may cover, as far as ``Postings`` can tell."""
         may = self._postings.narrower(node.facts)
         if np.count_nonzero(may) > len(self._siblings(node.parent)):
             siblings = [other for other in self._siblings(node.parent).values() if other is not node]

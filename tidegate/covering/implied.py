@@ -1,8 +1,9 @@
 """What is known of a publication that satisfies a clause, and what a clause needs to be known.
 
-A clause is read twice. As the one to be covered it gives knowledge: the type of each value and the ranges its points
-lie in, its predicates' hulls included. As the one to cover it gives needs, each of which must follow from the other's
-knowledge. Nothing here compares two clauses.
+``knowledge`` reads each clause of a filter in two ways and puts both into an ``Implied``. As a clause that may be
+covered, it implies the type of each value and the ranges its points lie in, its predicates' hulls included. As a clause
+that may cover another, it has needs, each of which must follow from what the other implies. ``covering/covers.py``
+compares two clauses; nothing here does.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ __all__ = ["Implied", "Need", "SingleValue", "knowledge"]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A value of one of these types, its point on the column (if one is named) in the ranges, the predicate true."""
+    """A condition of a clause: the value at ``slot`` has one of the types, its point on the column (if one is named)
+    lies in the ranges, and the predicate (if there is one) holds.
+    """
 
     slot: Slot
     kinds: frozenset[str]
@@ -34,7 +37,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class SingleValue:
-    """A publication with one attribute: to try a predicate on a value."""
+    """A publication with one attribute, on which a predicate is tried."""
 
     name: str
     content: Any
@@ -45,7 +48,7 @@ class SingleValue:
 
 @dataclass(slots=True)
 class Implied:
-    """What a clause says. A column has ranges only where its slot has come down to the type that column reads."""
+    """What a clause implies and needs. A column has ranges only if the slot can have no type but the one it reads."""
 
     kinds: dict[Slot, frozenset[str]] = field(default_factory=dict)
     ranges: dict[Column, Ranges] = field(default_factory=dict)
@@ -60,14 +63,14 @@ class Implied:
         return axis(at) if found is None else found
 
     def restrict(self, slot: Slot, kinds: frozenset[str]) -> bool:
-        """Learn the type of a value; False if that leaves none."""
+        """Note that a value has one of these types; False if that leaves no type."""
         left = self.kinds_at(slot) & kinds
         if left != kinds_of(slot):
             self.kinds[slot] = left
         return bool(left)
 
     def narrow(self, at: Column, ranges: Ranges) -> bool:
-        """Learn where a point lies; False if that leaves no place."""
+        """Note that a point lies in these ranges; False if that leaves no point."""
         self.ranges[at] = intersect(self.ranges_of(at), ranges)
         return bool(self.ranges[at])
 
@@ -99,7 +102,7 @@ def knowledge(filter: Filter) -> tuple[Implied, ...]:
 
 
 def _known(clause: Clause) -> Implied | None:
-    """What the clause says and needs; None if it contradicts itself."""
+    """What the clause implies and needs; None if it contradicts itself."""
     known, needs = Implied(), []
     for predicate in clause:
         if isinstance(predicate, Within) and not predicate.column.how.is_many:
@@ -140,7 +143,7 @@ def _learn(known: Implied, at: Column, ranges: Ranges) -> bool:
 
 
 def _in_order(known: Implied) -> bool:
-    """No event ends before it starts."""
+    """Narrow start and end, as no event ends before it starts; False if that leaves no point."""
     start, end = column("time", "start"), column("time", "end")
     if start in known.ranges and end in known.ranges:
         least, most = known.ranges[start][0][0], known.ranges[end][-1][1]
@@ -150,7 +153,7 @@ def _in_order(known: Implied) -> bool:
 
 
 def _tried(known: Implied, clause: Clause) -> bool:
-    """Where an attribute has few values, keep those that satisfy all that is asked of it; False if none does."""
+    """Where an attribute has few values, keep those that satisfy all predicates on it; False if none does."""
     for slot in {place_of(at)[0] for at in known.ranges if at.reading in ("text", "reversed", "lon")}:
         if not _turned_round(known, slot):
             return False
@@ -167,7 +170,7 @@ def _tried(known: Implied, clause: Clause) -> bool:
 
 
 def _turned_round(known: Implied, slot: Slot) -> bool:
-    """Few texts read backwards are few texts."""
+    """Where the ranges of a text read backwards are a few texts, narrow the text to these; False if none is left."""
     backwards = known.ranges.get(column("reversed", str(slot)))
     if backwards is None or not _is_finite(backwards):
         return True

@@ -1,7 +1,8 @@
 """The points a publication can really have: the types an attribute's value may be of, the places on a column.
 
 Ranges are sets of points on an endless axis; whether one is empty, or all there is, depends on which of those points
-exist. Here is all that covering knows of publications (``tidegate.model``); it knows nothing of filters.
+exist. The other modules of ``covering`` learn from here what publications can be (``tidegate.model``); nothing here
+knows of filters.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Candidates for covering: which filters are wide enough to cover a given one, or narrow enough to be covered by it.
 
-Every filter posts its *facts*, bounds on columns and types of values that hold for all its matches. A filter can
-cover another only if each of its facts is one of the other's too, with narrower bounds; finding those whose facts fit,
-among all filters at once, is all that is done here. It knows filters as numbers. It may propose too many, never too
-few.
+The *facts* of a filter are bounds on columns and types of values that hold for all its matches. A filter can cover
+another only if each of its facts is one of the other's too, with narrower bounds. ``Postings`` keeps the facts of all
+filters of a ``Forest``, which it knows as numbers, and finds those whose facts fit. It may propose too many, never too
+few; the forest then tests each with ``clauses_cover``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Bounds = dict[Column, tuple[Point, Point]]
 #: A slot, and the type its value has (or ``present``, if it may have several).
 Kind = tuple[Slot, str]
 
-#: Columns a filter must have ranges on to be covered by one that has. A few texts can also be covered by what is asked
-#: of them read backwards or folded, so those columns decide nothing.
+#: Readings of columns that decide: a filter with ranges on such a column covers only filters with ranges on it too.
+#: Texts read backwards or folded do not: a filter with ranges on them may also cover one that admits only a few texts.
 _DECIDING = ("number", "time", "truth", "order", "lon", "lat", "size")
 _LETTERS = 48
 
@@ -40,7 +40,7 @@ class Facts:
 
     @property
     def needed(self) -> list[Kind]:
-        """The types that follow from no bounds and no other type: enough to ask for."""
+        """The types that follow from no bounds and no other type; the others need not be compared."""
         bounded = {place_of(at)[0] for at in self.bounds}
         kinds = [kind for kind in self.kinds if kind[0] not in bounded]
         typed = {slot for slot, kind in kinds if kind != "present"}
@@ -103,7 +103,7 @@ class _Posting:
         self.size += 1
 
     def remove(self, number: int) -> None:
-        """The last one takes its place."""
+        """Remove a filter; the last one of the arrays takes its place."""
         at, last = self.places.pop(number), self.size - 1
         if at != last:
             moved = int(self.numbers[last])
@@ -140,7 +140,7 @@ class Postings:
     def __init__(self) -> None:
         self._postings: dict[Subject, _Posting] = {}
         self._counts = np.full(64, _NOBODY, np.int64)
-        self._low, self._high = np.zeros(64), np.zeros(64)  # on one of its columns, the same for all with these columns
+        self._low, self._high = np.zeros(64), np.zeros(64)  # on one column, the same for all filters with these columns
 
     def add(self, number: int, facts: Facts | None) -> None:
         if number >= len(self._counts):

@@ -1,7 +1,8 @@
-"""Set subsumption: whether what one asks for is asked for by others already, all of them taken together.
+"""Set subsumption: whether a box (a range in each of some dimensions) is covered by a set of boxes taken together.
 
-What is asked for are boxes, a range in each of some dimensions. Three ways to decide, and one that never finds
-anything, can take each other's place. Knows nothing of nodes or of what the dimensions are.
+The overlay asks this before a broker forwards an operator: what it asks for may be asked for by others already. Three
+classes decide it, ``Pairwise``, ``Exact`` and ``Probabilistic``, and ``Nothing`` never finds anything covered; each
+follows ``Subsumption`` and can take another's place. None knows of brokers or of what the dimensions are.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class Boxes:
         self.arrays = self._low[:count], self._high[:count]
 
     def add(self, low: ArrayLike, high: ArrayLike) -> int:
-        """Take a box in, bounds included, and say by which number to remove it. Equal boxes may be there twice."""
+        """Add a box, bounds included, and return the number by which to remove it. Equal boxes may be there twice."""
         low, high = _bounds(low, high, self)
         if not (low <= high).all():
             raise _wrong(low, high)
@@ -61,7 +62,7 @@ class Boxes:
         return handle
 
     def remove(self, handle: int) -> None:
-        """Let a box go; the last one takes its row."""
+        """Remove a box; the last one takes its row."""
         if handle not in self._rows:
             raise SubscriptionError("the number of a box of the set", shown(handle))
         row = self._rows.pop(handle)
@@ -204,7 +205,7 @@ NAMES = tuple(_WAYS)
 
 
 def subsumption_named(name: str, **options: Any) -> Subsumption:
-    """A new one of that name, with what its class takes as options."""
+    """A new ``Subsumption`` of that name; ``options`` are those of its class."""
     if name not in _WAYS:
         raise SettingError(f"one of {', '.join(NAMES)}", shown(name), "subsumption")
     try:
@@ -222,7 +223,7 @@ def _check_count(value: object, at: str) -> None:
 
 
 def _bounds(low: ArrayLike, high: ArrayLike, among: Boxes) -> tuple[Floats, Floats]:
-    """As arrays that the kernels are compiled for, and as long as they take them to be."""
+    """The bounds as arrays of doubles with one number per dimension, which the kernels rely on."""
     low, high = np.ascontiguousarray(low, np.float64), np.ascontiguousarray(high, np.float64)
     if low.shape != (among.dimension,) or high.shape != (among.dimension,):
         raise SubscriptionError(f"bounds in {among.dimension} dimensions", f"{low.shape} and {high.shape}")

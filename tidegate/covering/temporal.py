@@ -45,13 +45,13 @@ def covers_past(a: Pattern, b: Pattern) -> bool:
 
 
 def _covers_outside(a: Filter, b: Pattern) -> bool:
-    """Whether a filter covers the ordinary conditions of a pattern, one of which every publication satisfies."""
+    """Whether a filter covers the ordinary conditions of a pattern: what it is told of satisfies one of them."""
     asked = _PastCondition(b)
     return clauses_cover(knowledge(a), [known for filter, _ in asked.clauses for known in asked.known[filter]])
 
 
 class _PastCondition:
-    """What a pattern asks, without what can never hold."""
+    """The clauses of a pattern on the past, without those that can never hold."""
 
     def __init__(self, pattern: Pattern) -> None:
         plan = planned(pattern.form, pattern.numbers)
@@ -61,7 +61,7 @@ class _PastCondition:
         self.clauses = self._possible(plan.clauses)
 
     def inner(self, of: int) -> Sequence[Clause]:
-        """The clauses of what an atom asks; none if nothing ever passes."""
+        """The clauses of the inner filter of an atom; none if nothing ever passes it."""
         if of not in self._inner:
             self._inner[of] = self._possible(((of, ()),) if of >= 0 else self._rules[-1 - of])
         return self._inner[of]
@@ -75,10 +75,10 @@ class _PastCondition:
 
 
 class _Covering:
-    """What of one pattern follows from what of another."""
+    """Decides which clauses and atoms of one pattern follow from those of another."""
 
     back: _Covering
-    """The same with the two exchanged."""
+    """The same with the two patterns exchanged."""
 
     def __init__(self, one: _PastCondition, other: _PastCondition) -> None:
         self._one, self._other = one, other
@@ -110,11 +110,11 @@ class _Covering:
         return self._atoms[pair]
 
     def _is_wider(self, a: Atom, b: Atom) -> bool:
-        """Whether every event that answers the question b answers a.
+        """Whether every event that makes atom b true makes atom a true.
 
-        A filter that covers another remembers all that the other does, and not later; starts and ends are those of the
-        event. But among its last n there may be others, and with values of an earlier publication: for a comparison
-        the filters must be equal.
+        An inner filter that covers another remembers all events that the other does, and not later; starts and ends are
+        those of the event, so for a relation covering is enough. But among the last n events of the wider filter there
+        may be others, and with values of an earlier publication: for a comparison the filters must be equal.
         """
         if (a.left, a.attribute) != (b.left, b.attribute):
             return False
@@ -145,7 +145,7 @@ def _comparison_follows(a: Atom, b: Atom) -> bool:
 
 
 def _relation_follows(a: Atom, b: Atom) -> bool:
-    """Whether all starts and ends of events that b asks for are among those that a asks for."""
+    """Whether the starts and ends of events that make atom b true all make a true."""
     longest = 4.0 * (1 + max(a.limit, 0) + a.tolerance + max(b.limit, 0) + b.tolerance)
     lasting = (0.0, longest) if a.left == "event" else (0.0,)
     mine, theirs = _boxes(a, lasting), _boxes(b, lasting)
@@ -157,7 +157,7 @@ def _relation_follows(a: Atom, b: Atom) -> bool:
 
 
 def _boxes(atom: Atom, lasting: Sequence[float]) -> NDArray[np.float64]:
-    """Least and most start and end of the events that an atom asks for: of each alternative, for x of each length.
+    """Least and most start and end of the events that make an atom true, by alternative and for x of each length.
 
     All bounds are the start or the end of x and a constant, or the tighter of two such. Where one bound is never beyond
     another for an x of no length and for one far longer than all the constants, it never is for those between.

@@ -1,8 +1,9 @@
 """Axes: how the points of each column fall into codes, and the codes into rows of bits.
 
 A column with few distinct bounds gets a code for each elementary interval between them, and codes that the same
-clauses admit share a row: its rows decide. A column with many gets codes at the quantiles of its bounds and a handful
-of buckets as rows: those only propose, and the ranges themselves are looked at.
+clauses admit share a row; its rows decide whether a clause holds. A column with many gets codes at the quantiles of its
+bounds and a handful of buckets as rows; these only propose clauses, and the select kernel then looks at the ranges
+themselves. ``Segment`` fits its ``Axes`` when it is built; they know ranges of columns, not predicates.
 """
 
 from __future__ import annotations

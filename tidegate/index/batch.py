@@ -1,7 +1,8 @@
 """A batch of publications as the index reads it: columns of points, and single rows where a predicate asks for them.
 
-Two kinds with the same face: publications as objects, and an Arrow table without an object per publication. What a
-column may hold is said in ``columns`` and ``checks``.
+``ObjectBatch`` holds publications as objects, ``ArrowBatch`` the rows of an Arrow table, without an object for each;
+both offer what ``Batch`` declares. ``index/columns.py`` says which types a column of the table may have,
+``index/checks.py`` which values.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Batch:
         return self._points[column]
 
     def series(self, attribute: str) -> PointLists | None:
-        """The numbers of all publications' series; None where there are none. What has no shape is counted."""
+        """The numbers of all publications' series, or None; ``shapeless`` then counts those without a shape too."""
         found = self.points(column("series", attribute))
         if attribute not in self._shapeless:
             there = self.points(column("presence", attribute))
@@ -65,7 +66,7 @@ class Batch:
 
     @property
     def shapeless(self) -> int:
-        """How many values that shapes were asked of have none."""
+        """How many values had no shape, of the attributes that ``series`` was called for."""
         return sum(self._shapeless.values())
 
     def _read(self, column: Column) -> Points | None:
@@ -84,7 +85,7 @@ class Batch:
         raise TypeError("a batch of nothing")
 
     def keys(self) -> pa.Array:
-        """What tells publications apart: the id, and the phase where there is one."""
+        """The key of each publication, which no other has: its id, and its phase where there is one."""
         raise TypeError("a batch of nothing")
 
     def sources(self) -> pa.Array:
@@ -147,8 +148,8 @@ class ObjectBatch(Batch):
 class ArrowBatch(Batch):
     """Publications as the rows of an Arrow table, checked column by column.
 
-    ``distinct`` says whether a publication that is there twice is an error; a stream that is cut into batches
-    elsewhere must give the same wherever it is cut. ``kept`` has the numbers of the table's rows that are in the batch,
+    ``distinct`` says whether a publication that is there twice is an error. It is not for a stream, which must give
+    the same result wherever it is cut into batches. ``kept`` has the numbers of the table's rows that are in the batch,
     None where all are.
     """
 
@@ -212,7 +213,7 @@ class ArrowBatch(Batch):
         hashes = np.sort(text_hashes(*text_buffers(keys)[:2])[:, 0])
         if not (hashes[1:] == hashes[:-1]).any():
             return
-        counts = pc.value_counts(keys)  # five times as long as the hashes, so only where two are the same
+        counts = pc.value_counts(keys)  # takes five times as long as hashes, so only where two are the same
         twice = pc.index(pc.greater(counts.field("counts"), 1), True).as_py()
         if twice >= 0:
             name = counts.field("values")[twice].as_py().split("\0")[0]

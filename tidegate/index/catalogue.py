@@ -1,7 +1,8 @@
-"""The catalogue: who the owners in an index are. Number → subscription, and id → number.
+"""The catalogue: which subscription each owner of an index is. Number → subscription, and id → number.
 
-Those that came with a snapshot stay in its memory-mapped Arrow table; those added since are in lists, their expressions
-in an overflow file where they are long.
+Subscriptions that came with a snapshot stay in its memory-mapped Arrow table; those added since are in lists, and their
+long expressions in an ``OverflowFile``. An engine and a ``View`` keep a ``Catalogue`` beside an ``Index``; neither of
+the two knows the other.
 """
 
 from __future__ import annotations
@@ -89,14 +90,14 @@ class Catalogue:
         return number
 
     def remove(self, id: str) -> int:
-        """Forget a subscription; its number, which is never given again."""
+        """Forget a subscription and return its number, which is never given again."""
         number = self.number(id)
         del self.numbers[id]
         self._removed += 1
         return number
 
     def renumber(self, id: str) -> int:
-        """Another number for a subscription that stays what it is; the one before is never given again."""
+        """Give a subscription that is otherwise unchanged another number; the old one is never given again."""
         row, number = self._row(self.number(id)), self.numbers_given
         self._added.append(row)
         self.numbers[id] = number
@@ -143,7 +144,7 @@ class Catalogue:
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
 
     def _chunked(self, name: str) -> list[pa.Array]:
-        """All texts of one field in a few arrays, the largest first; what was added since the last time is one more."""
+        """All texts of one field in a few arrays, the largest first; what was added since the last call is one more."""
         with self._reading:
             chunks = self._texts.get(name) or self._table.column(name).chunks or [_NO_TEXTS]
             known = sum(len(chunk) for chunk in chunks)
@@ -169,9 +170,9 @@ class Catalogue:
 
 
 def _packed(where: str | dict[str, Any] | bool) -> str | bytes:
-    """An expression as text, or as JSON; arrays of doubles in it as they are, behind JSON that says where they are.
+    """An expression as text, or as JSON followed by the bytes of its arrays of doubles, whose places the JSON names.
 
-    To write and read a long series as text takes longer than all else that is done with it.
+    Writing and reading a long series as text would take longer than everything else that is done with it.
     """
     if isinstance(where, str):
         return where
@@ -188,7 +189,7 @@ def _packed(where: str | dict[str, Any] | bool) -> str | bytes:
 
     try:
         text = orjson.dumps(where, default=aside)
-    except TypeError:  # numbers that JSON has and orjson has not: as the language reads them
+    except TypeError:  # orjson cannot write some numbers that JSON has: written as the language reads them
         return orjson.dumps(to_json(from_json(where, NO_LIMITS)))
     return b"".join([b"\0", len(text).to_bytes(4, "little"), text, *arrays]) if arrays else text
 

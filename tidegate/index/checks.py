@@ -1,7 +1,7 @@
 """What the values of a publication may be, column by column: the rules of ``model`` for rows of an Arrow table.
 
-A rule finds all rows that break it at once. Whether the first of them is an error or all of them are left out is for
-the caller to say.
+``broken_rules`` finds for each rule all rows that break it. Its callers are in ``index/batch.py``: ``ArrowBatch``
+raises an error for the first of them, ``sift`` leaves them all out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Rows = NDArray[np.intp]
 
 
 class Broken(NamedTuple):
-    """A rule that some rows break: which, in ascending order, and what there is to say of the i-th of them."""
+    """A rule that some rows break: the rows in ascending order, and what is wrong with the i-th of them."""
 
     rows: Rows
     expected: str
@@ -48,7 +48,7 @@ class Broken(NamedTuple):
 
 
 def broken_rules(arrays: Mapping[str, pa.Array]) -> Iterator[Broken]:
-    """The rules that some row of the typed columns breaks, each looked for only when it is asked for."""
+    """The rules that some row of the typed columns breaks, each checked only when the iterator comes to it."""
     for name, array in arrays.items():
         yield from _values(array, f"column {shown(name)}")
     for name in REQUIRED:
@@ -67,7 +67,7 @@ def broken_rules(arrays: Mapping[str, pa.Array]) -> Iterator[Broken]:
 def _found(
     mask: NDArray[np.bool_], array: pa.Array, expected: str, got: Callable[[int], str], at: str = ""
 ) -> Iterator[Broken]:
-    """The rule as broken in the rows where the mask is set and there is a value; ``got`` is asked with a row."""
+    """The rule as broken in the rows where the mask is set and there is a value; ``got`` describes a row's value."""
     if mask.any():
         rows = np.flatnonzero(mask & np.asarray(array.is_valid()) if array.null_count else mask)
         if len(rows):
@@ -126,7 +126,7 @@ def _is_ascii(letters: NDArray[np.uint8]) -> bool:
 
 
 def _not_utf8(array: pa.Array, at: str) -> Iterator[Broken]:
-    """A file may call any bytes a string."""
+    """Texts that are not UTF-8: an Arrow or Parquet file may call any bytes a string."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:

@@ -1,4 +1,6 @@
-"""Clauses as flat arrays: what they ask, and who owns them. The truth a segment's tables are derived from.
+"""Clauses as flat arrays: their ranges, the predicates these leave open, and their owners.
+
+A ``Segment`` derives its tables from its ``Clauses``, and merged segments from those of several.
 
 Clauses are numbered; clause i has the ranges start[i] … start[i + 1], each a column and bounds low ≤ point < high;
 several ranges of one column are alternatives. Text bounds are ranks among the sorted constants of their column.
@@ -59,7 +61,7 @@ class TextConstants:
 
 @dataclass(frozen=True, slots=True)
 class Clauses:
-    """Some clauses. Those that nobody owns are not here, and no two are equal."""
+    """Distinct clauses, each with at least one owner."""
 
     columns: tuple[Column, ...]
     texts: dict[int, TextConstants]
@@ -122,7 +124,7 @@ class Clauses:
 
     @staticmethod
     def joined(several: Sequence[Clauses], dead: NDArray[np.uint8]) -> Clauses:
-        """The clauses of several, without the dead among their owners and what only those owned."""
+        """The clauses of several, without dead owners and without the clauses that only dead owners had."""
         columns: dict[Column, int] = {}
         predicates: dict[bytes, int] = {}
         constants: dict[int, set[str]] = {}
@@ -161,7 +163,7 @@ class Clauses:
         ).distinct()
 
     def _wanted(self, dead: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """The shape terms that somebody living asks about."""
+        """Which shape terms occur in a clause with a living owner."""
         wanted = np.zeros(len(self.shape_terms), np.bool_)
         if self.any_open and len(wanted):
             clause = np.repeat(np.arange(len(self)), np.diff(self.owner_start))
@@ -178,7 +180,7 @@ class Clauses:
         shape_terms: NDArray[np.int32],
         dead: NDArray[np.uint8],
     ) -> tuple[NDArray[Any], ...]:
-        """In the numbers of the joined clauses, and once for each living owner."""
+        """The arrays of these clauses, one clause per living owner, in the numbers that ``joined`` has given."""
         kept = dead[self.owner] == 0
         clause_of_owner = np.repeat(np.arange(len(self)), np.diff(self.owner_start))[kept]
         low, high = np.array(self.low), np.array(self.high)
@@ -199,7 +201,7 @@ class Clauses:
         return np.diff(start), column, low[entries], high[entries], self.owner[kept], np.diff(open_start), opened
 
     def distinct(self) -> Clauses:
-        """Equal clauses once, with the owners of all of them."""
+        """The same clauses with equal ones made one, which has the owners of all of them."""
         canonical(self.start, self.column, self.low, self.high)
         ids = identity(self.start, self.column, self.low, self.high, self.open_start, self.open_predicate)
         _, firsts, same = np.unique(

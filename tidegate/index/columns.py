@@ -1,7 +1,7 @@
-"""Arrow columns as readings know them: which types a column may have, and the cheap conversions between them.
+"""Arrow columns: which types a column of publications may have, and its conversion to the types that readings expect.
 
-A type that no publication can have is a mistake of whoever made the table and is refused for all its rows. What a
-single value may be is the business of ``checks``.
+``ArrowBatch`` and ``sift`` call ``typed`` for each column of a table: a type that no publication can have is a mistake
+in the table and is refused for all its rows. Single values are checked in ``index/checks.py``.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def typed(name: str, column: pa.ChunkedArray) -> pa.Array:
 
 
 def _unpacked(array: pa.Array) -> pa.Array:
-    """Values that are stored in a roundabout way, as they are."""
+    """The values in a plain type: no dictionaries, string views, decimals or half floats, nor lists of them."""
     if isinstance(array, pa.ChunkedArray):  # more text than one array can hold
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):
@@ -144,7 +144,7 @@ def _exists(zone: str) -> bool:
 
 
 def converted(array: pa.Array) -> pa.Array:
-    """A typed column whose values are all good, as readings know it."""
+    """A typed column whose values have passed all checks, converted to the type that readings expect."""
     kind = array.type
     if pa.types.is_timestamp(kind):
         return _instants(array)

@@ -1,7 +1,7 @@
 """A draft: clauses on their way into a segment, as flat arrays that only grow.
 
-The one place where predicates become numbers. Texts get provisional numbers in order of appearance; the segment ranks
-them once all are known.
+``Index.add`` calls ``Draft.add``, the one place where predicates become numbers. Texts get provisional numbers in order
+of appearance; ``Clauses.drafted`` replaces them by ranks once all are known.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Draft:
         numbers = self.columns
         for hull, _ in hulls:
             for column, _ in hull:
-                if column not in numbers:  # all at once, because it may be refused, and then nothing may have changed
+                if column not in numbers:  # all at once: ``_number`` may refuse them, and then nothing may have changed
                     self._number({column for hull, _ in hulls for column, _ in hull if column not in numbers})
         for hull, opened in hulls:
             if all(ranges for _, ranges in hull):

@@ -1,8 +1,9 @@
 """The index: segments that never change, a draft of what was just added, and a mark on what was removed.
 
-Adding is an append to the draft; the next match turns it into a small segment. Segments of similar size are merged,
-small ones at once and large ones in a thread aside, and the new list of segments is swapped in by one assignment.
-Whoever matches takes the list once and is never disturbed: there is no lock on that path.
+``Index.add`` appends to the draft; the next ``Index.match`` turns the draft into a small segment. Segments of similar
+size are merged, small ones at once and large ones in a thread of the index, and the new tuple of segments replaces the
+old one by one assignment. ``Index.match`` reads that tuple once and works on it to the end, so it needs no lock; only
+methods that change the index take ``_writing``. An index knows its owners as numbers, not as subscriptions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["Index", "Matches"]
 
 #: A segment is merged with the next smaller one unless it is this many times larger.
 _RATIO = 4
-#: Merges of more clauses than this run aside.
+#: Merges of more clauses than this run in the thread of the index.
 _ASIDE = 16_384
 
 
@@ -37,7 +38,7 @@ class Matches(NamedTuple):
 
 
 class Index:
-    """Owners (numbers the caller gives, 0 and up) and their filters, to be matched with batches."""
+    """Filters by owner, to be matched with batches; an owner is a number from 0 up that the caller gives."""
 
     def __init__(self, segments: Sequence[Segment] = (), owners: int = 0) -> None:
         self._segments: tuple[Segment, ...] = tuple(segments)
@@ -97,14 +98,14 @@ class Index:
     def _take_draft(self, merge: bool = True) -> None:
         with self._writing:
             if len(self._draft):
-                # in this order: whoever still sees the draft waits here for its segment
+                # in this order: a thread that still sees the draft waits for ``_writing`` and then finds its segment
                 self._segments = (*self._segments, Segment.build(self._draft))
                 self._draft = Draft(self._columns)
                 if merge:
                     self._merge_small()
 
     def _merge_small(self) -> None:
-        """Merge from the small end while neighbours are of similar size; a large merge goes aside."""
+        """Merge from the small end while neighbours are of similar size; ``_merge_aside`` does a large merge."""
         while True:
             segments = self._segments
             taken = self._being_merged if self._merging is not None and not self._merging.done() else 0
@@ -117,7 +118,7 @@ class Index:
             self._segments = (*segments[:-2], Segment.merge(segments[-2:], self._dead))
 
     def _merge_aside(self, segments: tuple[Segment, ...]) -> None:
-        """Merge the tail of similar segments in a thread, and swap the result for them when it is done."""
+        """Merge the last segments, of similar size, in the thread of the index; the result then takes their place."""
         n = len(segments) - 2
         total = len(segments[-1].clauses) + len(segments[-2].clauses)
         while n > 0 and len(segments[n - 1].clauses) <= _RATIO * total:
@@ -135,7 +136,7 @@ class Index:
         self._merging = self._aside.submit(fold)
 
     def wait(self) -> None:
-        """Wait for merges that run aside; an error of theirs is raised here."""
+        """Wait for the merge that runs in the thread of the index; if it failed, its error is raised here."""
         merging = self._merging
         if merging is not None:
             merging.result()
@@ -146,7 +147,7 @@ class Index:
             self.wait()
             with self._writing:
                 if self._merging is not None and not self._merging.done():
-                    continue  # somebody's addition started another merge
+                    continue  # an ``add`` of another thread started another merge
                 self._take_draft(merge=False)
                 if not self._segments:
                     self._segments = (Segment.build(Draft()),)

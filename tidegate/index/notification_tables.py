@@ -1,6 +1,7 @@
-"""What a match comes to: tables of notifications, flat or grouped, from owners per publication or what patterns told.
+"""Arrow tables of notifications, flat or grouped, from the owners per publication or from what patterns raised.
 
-The engine and the pipeline on Spark end here alike. Knows nothing of how the owners were found.
+The engine and the select and combine steps of the pipeline on Spark call these functions last. They know nothing of how
+the owners were found.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ def flat(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
 
 
 def by_time(notifications: pa.Table) -> pa.Table:
-    """Notifications ordered by time and subscription id; those of one stay in their order."""
+    """Notifications ordered by time and subscription id; those equal in both stay in their order."""
     if notifications.num_rows < 2:
         return notifications
     return notifications.sort_by([("time", "ascending"), ("subscription_id", "ascending")])
 
 
 def raised_flat(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32]) -> pa.Table:
-    """What patterns told, a row per notification; ``numbers`` are those of the subscriptions in the catalogue."""
+    """What patterns raised, a row per notification; ``numbers`` are those of the subscriptions in the catalogue."""
     n = len(raised)
     ids = catalogue.texts("id", numbers)
     hashes = text_hashes(*text_buffers(ids)[:2])
@@ -87,7 +88,7 @@ def raised_flat(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32]
 
 
 def raised_grouped(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32]) -> pa.Table:
-    """What patterns told, a row per moment and publication that raised something, with the subscriptions' ids."""
+    """What patterns raised, a row per moment and publication that raised something, with the subscriptions' ids."""
     if not len(raised):
         return GROUPED.empty_table()
     codes = np.asarray(raised.raised.dictionary_encode().indices.fill_null(-1))

@@ -1,6 +1,8 @@
-"""What subscriptions ask an ontology, and what it had answered when they were indexed: whom another one concerns.
+"""Which questions to the ontology each subscription was compiled with, and a digest of each answer.
 
-Answers are kept as digests, also in snapshots. An index itself knows nothing of ontologies.
+When another ontology is loaded, ``OntologyAnswers.renew`` asks all questions again and names the subscriptions for
+which an answer has changed; the engine compiles those again. The digests are saved in snapshots. ``Index`` itself
+knows nothing of ontologies.
 """
 
 from __future__ import annotations
@@ -25,40 +27,40 @@ _UNKNOWN = -1
 
 
 class OntologyAnswers:
-    """Questions with the numbers of those who ask them."""
+    """Questions, the digests of their answers, and the numbers of the subscriptions that ask them."""
 
     def __init__(self) -> None:
         self.version = current.version()
-        """Of the ontology that all answers are from."""
+        """The version of the ontology that all answers are from."""
         self._digests: dict[Question, bytes] = {}
         self._askers: dict[Question, set[int]] = {}
         self._questions: dict[int, tuple[Question, ...]] = {}
 
     def __len__(self) -> int:
-        """How many subscriptions ask anything."""
+        """How many subscriptions ask the ontology anything."""
         return len(self._questions)
 
     def note(self, number: int, asked: Mapping[Question, tuple[str, ...]]) -> None:
-        """A subscription was compiled with these answers."""
+        """Record that a subscription was compiled with these answers."""
         self._questions[number] = tuple(asked)
         for question, texts in asked.items():
             askers = self._askers.setdefault(question, set())
             if not askers:
                 self._digests[question] = _digest(texts)
             askers.add(number)
-            if answer(question) is not texts:  # another ontology came in between
+            if answer(question) is not texts:  # another ontology was loaded in between
                 self._digests[question] = b""
                 self.version = _UNKNOWN
 
     def forget(self, number: int) -> None:
-        """A subscription has gone."""
+        """Drop the questions of a subscription that has been removed."""
         for question in self._questions.pop(number, ()):
             self._askers[question].discard(number)
             if not self._askers[question]:
                 del self._askers[question], self._digests[question]
 
     def renew(self) -> list[int]:
-        """Ask everything again; the numbers of those for whom an answer is another one now."""
+        """Ask all questions again; the numbers of the subscriptions for which an answer has changed."""
         self.version = current.version()
         found: set[int] = set()
         if self.version:  # without any ontology what was compiled stays
@@ -71,7 +73,7 @@ class OntologyAnswers:
     # --- keeping ----------------------------------------------------------------------------------------------------
 
     def save(self, directory: Path, place: NDArray[np.int64]) -> None:
-        """Write beside an index, if there is anything; ``place`` gives subscriptions their new numbers."""
+        """Write ``asked.json`` beside an index, if there are questions; ``place`` gives subscriptions new numbers."""
         if self._digests:
             rows = [
                 [question.relation, question.about, digest.hex(), place[sorted(self._askers[question])].tolist()]
@@ -81,7 +83,7 @@ class OntologyAnswers:
 
     @classmethod
     def load(cls, directories: Sequence[Path]) -> OntologyAnswers:
-        """What was saved, of several snapshots together; it is not yet known whether the answers still hold."""
+        """What several snapshots saved, together; ``renew`` then finds out whether the answers still hold."""
         found, first = cls(), 0
         questions: dict[int, list[Question]] = {}
         for directory in directories:

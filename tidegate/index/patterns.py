@@ -1,6 +1,8 @@
 """Patterns and their filters: each filter is in an index once, however many patterns have it.
 
-What select finds for them is which filters a publication passed; what the patterns make of that is not known here.
+``Patterns`` holds the patterns of an engine, or of a layer of the registry, beside an ``Index`` of their filters. The
+select step matches publications with that index, and ``passed`` turns the result into what a shard is given. What
+patterns make of it is decided in ``tidegate/patterns``.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ SCHEMA = pa.schema(
 
 
 class Passed(NamedTuple):
-    """Publications that passed some filter: all that patterns may want to know of them."""
+    """Publications that passed some filter: what patterns need to know of them."""
 
     rows: NDArray[np.int64]
-    """Which of the batch they are."""
+    """Their numbers in the batch."""
     time: NDArray[np.int64]
     offsets: NDArray[np.int64]
     letters: NDArray[np.uint8]
@@ -97,7 +99,7 @@ class Patterns:
     # --- changing ---------------------------------------------------------------------------------------------------
 
     def add(self, number: int, pattern: Pattern) -> list[int]:
-        """Take the pattern of a subscription; the numbers of its filters. Nothing changes if it is refused."""
+        """Add the pattern of a subscription; the numbers of its filters. If it is refused, nothing changes."""
         names = [inner.key.hex() for inner in pattern.filters]
         fresh: list[tuple[str, int]] = []
         try:
@@ -121,19 +123,19 @@ class Patterns:
         return filters
 
     def remove(self, number: int) -> None:
-        """Let go of a pattern, and of the filters that nobody else has."""
+        """Remove a pattern, and the filters that no other pattern has."""
         for f in self._rows.pop(number)[3]:
             self._users[f] -= 1
             if not self._users[f]:
                 del self._users[f]
                 self.index.remove(f)
                 name = self._filters.subscription(f).id
-                if self._filters.numbers.get(name) == f:  # of two snapshots it may be there twice
+                if self._filters.numbers.get(name) == f:  # a filter of two assembled snapshots may be there twice
                     self._filters.remove(name)
         self.__dict__.pop("columns", None)
 
     def unite(self) -> None:
-        """Let filters that several snapshots have be one again; of snapshots that were put together."""
+        """After ``assembled``: make filters that several of the snapshots have one again."""
         rows, first = self._rows, dict[bytes, int]()
         same = {f: first.setdefault(self.keys[f].tobytes(), f) for f in sorted(self._users)}
         self._read = {number: (*row[:3], [same[f] for f in row[3]], *row[4:]) for number, row in rows.items()}
@@ -150,7 +152,7 @@ class Patterns:
 
     @cached_property
     def keys(self) -> NDArray[np.uint8]:
-        """The keys of all filters; of a snapshot, which does not change any more."""
+        """The keys of all filters. Computed once, so only for a snapshot, which no longer changes."""
         names = self._filters.texts("id", np.arange(self.filters_given, dtype=np.int32))
         letters = b"".join(name.encode() for name in names.to_pylist())
         return np.frombuffer(bytes.fromhex(letters.decode()), np.uint8).reshape(-1, 16)
@@ -176,7 +178,7 @@ class Patterns:
             )  # fmt: skip
 
     def admitted(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, Standing]]:
-        """Some subscriptions of a snapshot, by their place in it, with their numbers; versions are for the caller."""
+        """Some subscriptions of a snapshot, by their rows in it, with their numbers; the caller fills in versions."""
         for row in self._table.take(pa.array(rows)).to_pylist():
             filters = [self.keys[f].tobytes() for f in row["filters"]]
             yield row["subscription"], Standing(
@@ -199,7 +201,7 @@ class Patterns:
 
     @cached_property
     def columns(self) -> list[Column]:
-        """The numbers of publications that some pattern looks at."""
+        """The columns of publications whose numbers some pattern looks at."""
         if self._read is None:
             pairs = self._table.group_by(["family", "form"]).aggregate([])
             forms = set(zip(pairs.column("family").to_pylist(), pairs.column("form").to_pylist(), strict=True))

@@ -1,7 +1,7 @@
 """A segment: an immutable index over some clauses, and the matching of a batch against it.
 
-Everything a match needs is flat arrays, so a segment is saved, memory-mapped and merged with others without parsing
-anything again.
+``Index`` builds a ``Segment`` from a draft or by merging others, and calls ``Segment.match``. All that a match needs is
+in flat arrays, so a segment is saved, memory-mapped and merged without parsing anything again.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ AXES_ARRAYS = ("cuts", "row_start", "row_of_code", "rows", "bucketed")
 
 #: Bytes of tables per tile: about what stays in a second-level cache beside the batch.
 _TILE_BYTES = 1 << 20
-#: Publications that pass together: the first time, and at most.
+#: Publications that ``match`` passes to the kernel together: the first time, and at most.
 _FIRST_BATCH, _BATCH = 32, 2048
 #: Hits that are collected before they are turned into owners.
 _HITS = 1 << 19
@@ -54,7 +54,7 @@ _NOWHERE = np.empty(0, np.int32)
 
 
 class _Growing:
-    """Owners found so far, at the front of an array that grows. What is written to ``rest`` need not be copied."""
+    """Owners found so far, at the front of an array that grows. The kernel writes to ``rest``, which saves a copy."""
 
     def __init__(self) -> None:
         self.length = 0
@@ -69,7 +69,7 @@ class _Growing:
         return self._array[self.length :]
 
     def reserve(self, capacity: int) -> None:
-        """See to it that so many fit."""
+        """Grow the array until ``capacity`` owners fit into it."""
         if capacity > len(self._array):
             larger = np.empty(max(2 * len(self._array), capacity), np.int32)
             larger[: self.length] = self.array
@@ -94,7 +94,7 @@ def _predicate(stored: bytes) -> Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Clauses in index order, and their tables; the arrays are described where they are made, in the kernels."""
+    """Clauses in index order, and their tables. ``kernels/fill.py`` and ``kernels/select.py`` describe the arrays."""
 
     clauses: Clauses
     axes: Axes
@@ -108,7 +108,7 @@ class Segment:
     repeats: bool
     """Whether some owner has several clauses."""
     shapes: SegmentShapes | None
-    """How clauses that ask for a shape term are found; their bits are not among those alive."""
+    """Finds the clauses that ask for a shape term; ``alive`` has no bits for them."""
 
     @property
     def nbytes(self) -> int:
@@ -130,7 +130,7 @@ class Segment:
         return Segment._of(Clauses.joined([segment.clauses for segment in segments], dead))
 
     def shifted(self, by: int) -> Segment:
-        """The same with every owner's number so much higher; all else is shared."""
+        """The same segment with ``by`` added to every owner's number; all other arrays are shared."""
         return replace(self, clauses=replace(self.clauses, owner=self.clauses.owner + np.int32(by)))
 
     @staticmethod
@@ -190,10 +190,10 @@ class Segment:
                 rows, owners = owners_of_hits(end - begin, runs, hits, clauses.owner_start, clauses.owner, dead, stamps)
             start[begin + 1 : end + 1] = found.length + rows[1:]
             found.take(owners)
-            if plain:  # written where they stay: make room for about as many from each publication to come
+            if plain:  # the kernel writes owners where they stay: room for as many per publication as so far
                 found.reserve(int(1.1 * found.length / end * batch.length) + _HITS)
                 size = _BATCH
-            else:  # read again: so many that they stay in the cache
+            else:  # the hits are read again: only so many publications that their hits stay in the cache
                 size = max(16, min(_BATCH, _HITS * (end - begin) // (2 * len(hits) + 1)))
             begin = end
         return start, found.array
@@ -233,7 +233,7 @@ class Segment:
     def _driven(
         self, encoded: _Encoded, near: ShapeHits, runs: NDArray[np.int64], hits: NDArray[np.int32]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], Hits]:
-        """The hits with those that shapes drive: first those that leave something open, and apart the others."""
+        """The hits with those that shape terms led to and that have open predicates left; and, apart, those without."""
         assert self.shapes is not None
         publication, clause = self.shapes.driven(near)
         value, code, _, (list_start, _, _, list_value) = encoded

@@ -1,7 +1,8 @@
-"""Shape terms: what the shape predicates of an index ask, as flat arrays. An attribute, a series and how near to it.
+"""Shape terms: what the shape predicates of an index ask, as flat arrays.
 
-Series are kept once however many tolerances and attributes they are asked with. In the clauses a shape predicate is a
-negative number, which says the shape term and whether it is negated; nothing here looks anything up.
+A shape term is an attribute, a series and a tolerance; a series is kept once, however many tolerances and attributes it
+occurs with. ``Clauses`` writes a shape predicate as a negative number, which encodes the shape term and whether it is
+negated. ``Draft`` collects terms in ``DraftedShapeTerms``; ``index/shapes.py`` looks them up, nothing here does.
 """
 
 from __future__ import annotations
@@ -24,23 +25,23 @@ SHAPE_TERM_ARRAYS = ("attribute", "series", "bound", "key", "length", "start", "
 
 
 def code_of(term: Any, negated: Any) -> Any:
-    """How clauses write a shape term, or many of them."""
+    """The negative number for a shape term in ``Clauses.open_predicate``; also for arrays of them."""
     return -1 - (2 * term + negated)
 
 
 def term_of(code: Any) -> Any:
-    """The shape term that was written so."""
+    """The shape term of such a number."""
     return (-1 - code) >> 1
 
 
 def negated_of(code: Any) -> Any:
-    """Whether it was negated."""
+    """Whether such a number says that the term is negated."""
     return (-1 - code) & 1 == 1
 
 
 @dataclass(frozen=True, slots=True)
 class ShapeTerms:
-    """Some shape terms."""
+    """The shape terms of some clauses, as arrays by term and by series."""
 
     attributes: tuple[str, ...]
     attribute: NDArray[np.uint16]
@@ -71,7 +72,7 @@ class ShapeTerms:
     def joined(
         several: Sequence[ShapeTerms], wanted: Sequence[NDArray[np.bool_]]
     ) -> tuple[ShapeTerms, list[NDArray[np.int32]]]:
-        """Those of several that are wanted, and their new numbers, −1 for those that are not."""
+        """The wanted terms of several, joined, and the new number of each old term, −1 where it is not wanted."""
         drafted, numbers = DraftedShapeTerms(), []
         for shape_terms, some in zip(several, wanted, strict=True):
             new = np.full(len(shape_terms), -1, np.int32)
@@ -87,7 +88,7 @@ class ShapeTerms:
 
 
 class DraftedShapeTerms:
-    """Shape terms that are being collected."""
+    """The shape terms of a draft, which are still being collected."""
 
     def __init__(self) -> None:
         self._attributes: dict[str, int] = {}
@@ -98,7 +99,7 @@ class DraftedShapeTerms:
         self._overflow = OverflowFile()
 
     def code(self, shape: ShapePredicate) -> int:
-        """How clauses write the predicate."""
+        """The negative number that stands for the predicate in ``Clauses.open_predicate``."""
         bound = nextafter(shape.bound, -inf) if shape.strict else shape.bound
         number = self.number(shape.attribute, bytes.fromhex(shape.key), shape.length, bound, shape.values)
         return int(code_of(number, int(shape.negated)))
@@ -108,20 +109,20 @@ class DraftedShapeTerms:
         a = self._attributes.setdefault(attribute, len(self._attributes))
         s = self._series.get((key, length))
         if s is None:
-            self._overflow.append(np.ascontiguousarray(values))  # first: there may be no room
+            self._overflow.append(np.ascontiguousarray(values))  # before anything else changes: there may be no room
             s = self._series[key, length] = len(self._series)
             self._sizes.append(len(values))
             self._asked_of.append(a)
         return self._numbers.setdefault((a, s, bound), len(self._numbers))
 
     def shape_terms(self) -> ShapeTerms:
-        """What was collected."""
+        """All terms collected so far, as arrays."""
         given = np.array(list(self._numbers), np.float64).reshape(-1, 3)
         attribute, series, bound = given[:, 0].astype(np.uint16), given[:, 1].astype(np.int64), given[:, 2].copy()
         sizes, values = np.array(self._sizes, np.int64), self._overflow.doubles()
         length = np.array([length for _, length in self._series], np.int32)
         keys = np.frombuffer(b"".join(key for key, _ in self._series), np.uint8).reshape(-1, 16)
-        # Those that are looked up together lie together.
+        # Series of one length, which are looked up together, lie together and need not be copied for it.
         order = np.lexsort((np.array(self._asked_of, np.int64), length))
         if (np.diff(order) != 1).any():
             begins, overflow = np.cumsum(sizes) - sizes, OverflowFile()

@@ -1,8 +1,8 @@
-"""The shapes of a segment: which of its shape terms a batch of publications has, all of them looked up together.
+"""The shapes of a segment: which of its shape terms the publications of a batch have, all looked up together.
 
-A clause with a shape term is found through that term, which is the dearest thing to decide, and only then held to its
-other conditions. Shape terms of one attribute and one length form a ``SphereGroup``; those that are stretched are drawn
-at the length of each publication.
+A shape term is the dearest part of a clause to decide, so ``SegmentShapes`` finds a clause through one of its shape
+terms, its *driver*, and ``Segment`` checks the other conditions of the clause only then. Shape terms of one attribute
+and one length form a ``SphereGroup``; those that are stretched are drawn at the length of each publication.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _how: list[ShapeLookup] = [DEFAULT_HOW]
 
 
 def look_up_with(how: ShapeLookup) -> ShapeLookup:
-    """Choose the transform and the structure of all groups that this process builds from now on; those before."""
+    """Set the transform and the structure of all groups that this process builds from now on; returns the old ones."""
     before = _how[0]
     _how[0] = how.checked()
     return before
 
 
 def looked_up_with() -> ShapeLookup:
-    """What was chosen last."""
+    """What ``look_up_with`` set last, or the default."""
     return _how[0]
 
 
 class ShapeHits:
-    """What was found for some publications: pairs of a publication and a shape term that it has."""
+    """What ``SegmentShapes.near`` found for some publications: pairs of a publication and a shape term it has."""
 
     def __init__(self, shape_terms: ShapeTerms, publications: int) -> None:
         self._shape_terms = shape_terms
@@ -52,15 +52,15 @@ class ShapeHits:
         self._sorted: list[NDArray[np.int64]] = []
 
     def take(self, publication: NDArray[np.int64], term: NDArray[np.int64]) -> None:
-        """These have the shape terms."""
+        """Record pairs of publications and shape terms that they have."""
         self._pairs.append((publication, term))
 
     def have_shape(self, attribute: int, publication: NDArray[np.int64]) -> None:
-        """These have series with a shape."""
+        """Record that these publications have a series with a shape in the attribute."""
         self._has_shape[attribute, publication] = True
 
     def cannot_be_drawn(self, publication: NDArray[np.int64], term: int) -> None:
-        """Nothing of a stretched shape shows at the length of these: they are neither near nor far."""
+        """Record that a stretched shape shows nothing at the length of these: they are neither near it nor far."""
         self._blank.append((publication, term))
 
     @property
@@ -74,11 +74,11 @@ class ShapeHits:
         return publication, term
 
     def holds(self, publication: NDArray[np.int64], code: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether publications have shape terms, or have not where the code says so."""
+        """Whether publications have shape terms, pair by pair; where the code is negated, whether they have not."""
         term, negated = term_of(code.astype(np.int64)), negated_of(code)
         asked = publication * len(self._shape_terms) + term
         near = _among(asked, self._keys(0))
-        # Of the right length it is as well: the ranges of the clause have seen to that.
+        # The length need not be compared: it is one of the ranges of the clause, which held.
         fits = self._has_shape[self._shape_terms.attribute[term], publication]
         if negated.any() and self._blank:
             fits &= ~_among(asked, self._keys(1))
@@ -138,7 +138,7 @@ class SegmentShapes:
 
     @staticmethod
     def saved(clauses: Clauses, how: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SegmentShapes:
-        """Those of a snapshot. What was looked up with a transform without a name is arranged anew."""
+        """The shapes of a snapshot. Its arrays are built again if it was saved with a transform that has no name."""
         return SegmentShapes(clauses, ShapeLookup.restored(how), arrays if how["transform"] else None)
 
     def _kindred(
@@ -225,7 +225,7 @@ class SegmentShapes:
         found.take(rows[publication], shape_terms[which])
 
     def driven(self, near: ShapeHits) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Publications, in ascending order, and the clauses that their shape terms drive."""
+        """Publications, in ascending order, and the clauses whose drivers are among their shape terms."""
         publication, term = near.pairs
         sizes = self._driven_start[term + 1] - self._driven_start[term]
         begins = starts(sizes)
@@ -248,7 +248,7 @@ def _matched(kin: _TermsOfLength, rows: NDArray[np.int64], normals: NDArray[np.f
 
 
 def _drivers(clauses: Clauses) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """The shape term that drives each clause, −1 for none, and the clauses that each shape term drives."""
+    """The driver of each clause, −1 for none, and, as starts and numbers, the clauses that each shape term drives."""
     driver = np.full(len(clauses), -1, np.int32)
     clause = np.repeat(np.arange(len(clauses)), np.diff(clauses.open_start)) if clauses.any_open else np.empty(0, int)
     code = clauses.open_predicate

@@ -31,9 +31,9 @@ from tidegate.predicates.column import Column
 
 __all__ = ["FORMAT", "assembled", "load", "read", "read_arrow", "save", "write", "write_arrow"]
 
-#: Raised whenever a file of an older program could be misread.
+#: To be raised whenever a file of an older program could be misread.
 FORMAT = 3
-#: The file of all cascades, and bytes in a line of memory.
+#: The file of the arrays of all ``SphereGroup`` cascades.
 _CASCADES = "cascades.bundle"
 
 
@@ -46,8 +46,8 @@ def save(
 ) -> None:
     """Write everything that is alive; an earlier snapshot in the directory is moved aside once the new one is whole.
 
-    ``numbers`` says who is alive where the catalogue cannot, because ids may stand in it twice. ``more`` writes what
-    else belongs to the snapshot, before it appears.
+    ``numbers`` are the living subscriptions where the catalogue cannot say that, because an id may stand in it twice.
+    ``more`` writes what else belongs to the snapshot, before it appears.
     """
     if numbers is None:
         numbers = np.array(sorted(catalogue.numbers.values()), np.int64)
@@ -80,7 +80,7 @@ def save(
 
 
 def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[np.int64]) -> None:
-    """Write the files of a snapshot to a directory that is there."""
+    """Write the files of a snapshot to a directory that exists."""
     segment = index.compact()
     clauses = segment.clauses
     new_number = np.full(catalogue.numbers_given, -1, np.int32)

@@ -1,8 +1,8 @@
 """The subscriptions of a range of versions, ready to match: each publication with those active when it appeared.
 
-A layer is an immutable snapshot of some subscriptions with the version each was made at; a view puts layers
-together, without copying their arrays, and leaves out who was not there yet or had ended already. Knows nothing of
-where layers come from.
+A ``Layer`` is an immutable snapshot of some subscriptions with the version each was made at. A ``View`` puts layers
+together, without copying their arrays, and leaves out subscriptions that were not yet made at a publication's version
+or had ended by then. ``store/index_layers.py`` writes the layers, and the pipeline matches with views.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ class View:
 
     @cached_property
     def names(self) -> set[str]:
-        """The names that some subscription asks about."""
+        """The names of the attributes that some subscription asks about."""
         columns = {column for segment in self.index.segments for column in segment.clauses.columns}
         return {name for column in columns for name in column.attributes} | self.patterns.names
 
     def until(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The versions at which subscriptions ended; beyond all others for those that have not."""
+        """The versions at which subscriptions ended; ``_NEVER`` for those that have not."""
         return np.full(len(numbers), _NEVER) if self._until is None else self._until[numbers]
 
     @cached_property
@@ -114,7 +114,7 @@ class View:
         return np.where(self.since[found] == since, found, -1)
 
     def filters_of(self, shard: int, shards: int) -> NDArray[np.int64]:
-        """The filters that some pattern of a shard has; a subscription is in the shard that its version says."""
+        """The filters that some pattern of a shard has; a subscription is in shard ``version % shards``."""
         if (shard, shards) not in self._filters:
             mine = self.since[self.patterns.subscriptions] % shards == shard
             self._filters[shard, shards] = self.patterns.filters_by(mine)

@@ -1,1 +1,5 @@
-"""Loops over arrays, compiled by numba: arrays in, arrays out. Nothing here knows what a subscription is."""
+"""Loops over arrays, compiled by numba: arrays in, arrays out.
+
+``index``, ``patterns``, ``shapes``, ``covering`` and ``overlay`` make the arrays and call the loops. A kernel knows a
+subscription, if at all, as a *slot*: a row of the arrays that its caller keeps.
+"""

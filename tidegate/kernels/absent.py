@@ -1,7 +1,8 @@
 """Silences: for how long nothing has passed a filter, for a subscription or for each source of it.
 
-A *watch* is a subscription, or a subscription and a source; it knows when it last heard and whether its silence has
-been told. Watches by source are found through an open hash table of their numbers.
+A *watch* is a subscription, or a subscription and a source, with the time of the last publication it heard and whether
+its silence has been told. Watches are found through ``kernels/hash_table.py``. ``patterns/absent.py`` keeps the arrays
+and calls ``step_absent`` for a batch and ``advance_absent`` when only the clock has moved.
 """
 
 from __future__ import annotations
@@ -45,10 +46,11 @@ def step_absent(
     begin_hit: int,
     begin_member: int,
 ) -> Any:
-    """Let watches hear a batch; what is told by it, and where to go on when there was no room for another watch.
+    """Let watches hear a batch, as far as there is room for new watches.
 
-    Gives slots, moments and publications of silences that ended, the number of watches, and a place in the batch:
-    publication, hit and member; the length of the batch when it is done.
+    Returns slots, moments and last publications of the silences that are told, the number of watches, and where to go
+    on in the batch (publication, hit and member) once the caller has made room; the publication is the length of the
+    batch when it is done.
     """
     slots, moments, items = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
     n = 0
@@ -94,7 +96,7 @@ def advance_absent(
     watch_item: NDArray[np.int64],
     told: NDArray[np.uint8],
 ) -> Any:
-    """The clock alone: slots, moments and last publications of the silences that are long enough by now."""
+    """Move the clock without a batch; slots, moments and last publications of the silences that are told by it."""
     n = 0
     for w in range(watches):
         s = watch_slot[w]

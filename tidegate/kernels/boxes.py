@@ -1,10 +1,11 @@
 """Lists of points in the order they came, and whether one of them lies in a rectangle.
 
-A list lies in a slab of a common pool. Over its points are boxes: the bounds of every 32, 1,024 and 32,768 of them. A
-question goes from the newest point to the oldest and skips, or takes, whole boxes; a box in which an extreme point
-already answers it is taken. For points that came nearly in the order of one of their numbers, as events do in the
-order of their ends, a question that is open on one side looks at a few boxes of each size and no more. A point also
-has the version at which it appeared. Knows nothing of what the points are.
+A list lies in a slab, its own stretch of a common pool. Over its points are boxes: the bounds of every 32, 1,024 and
+32,768 of them. ``found`` goes from the newest point to the oldest and skips a box that lies outside the rectangle; it
+answers at once where the bounds of a box show that one of its points lies inside. For points that came nearly in the
+order of one of their numbers, as events do in the order of their ends, and a rectangle that is open on one side, it
+looks at a few boxes of each size and no more. A point also has the version at which it appeared.
+``kernels/past_atoms.py`` asks, ``kernels/past.py`` writes; nothing here knows what the points are.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ ONE, TWO, VERSION, REF, NUMBER = 0, 1, 2, 3, 4
 POINT = 5
 #: A box: least and greatest of the two numbers and of the version.
 BOX = 6
-#: How many points are in a box of each size, as powers of two; a slab begins where the largest it can have begins.
+#: How many points are in a box of each size, as powers of two; a slab begins where its largest box begins.
 LEVELS = (5, 10, 15)
-#: A list: where its slab begins, how much fits, how many points there are, the first that is not forgotten, and what
-#: the caller keeps of it from ``LIST`` on.
+#: A list: where its slab begins, how many points fit, how many there are, and the first that is not forgotten. From
+#: ``LIST`` on, the row has columns of the caller.
 FIRST, ROOM, COUNT, LOW = 0, 1, 2, 3
 LIST = 4
 
@@ -73,7 +74,7 @@ def _join(box: Any, at: int, below: Any, low: int, high: int) -> None:
 
 @_jit
 def erase(pool: Any, b5: Any, b10: Any, b15: Any, i: int, end: int) -> None:
-    """Let a point be found no more; ``end`` is where its list ends."""
+    """Hide a point from ``found``; ``end`` is where its list ends."""
     pool[i, 0] = nan
     low = i >> 5 << 5
     for k in range(low, min(low + 32, end)):
@@ -88,7 +89,7 @@ def erase(pool: Any, b5: Any, b10: Any, b15: Any, i: int, end: int) -> None:
 
 @_jit
 def unhide(pool: Any, b5: Any, b10: Any, b15: Any, i: int, one: float) -> None:
-    """Let a point that was erased be found again."""
+    """Undo ``erase``."""
     pool[i, 0] = one
     _stretch(b5, i >> 5, False, one, pool[i, 1], pool[i, 2])
     _stretch(b10, i >> 10, False, one, pool[i, 1], pool[i, 2])
@@ -182,9 +183,10 @@ def _room(count: int) -> int:
 
 @_jit
 def give_room(lists: Any, more: Any, end: int, pool: Any, b5: Any, b10: Any, b15: Any, moves: bool) -> int:
-    """See to it that so many more points fit into each list; where the last slab ends then. ``end`` is where it does.
+    """Make room for ``more`` points in each list, by moving lists to larger slabs; returns where the last slab ends.
 
-    Without ``moves`` it is only worked out, so that the pool can be made as large as that.
+    ``end`` is where it ends before. Without ``moves`` the result is only computed, so that the caller can make the pool
+    that large first.
     """
     for at in range(len(lists)):
         count = lists[at, COUNT]
@@ -206,8 +208,10 @@ def give_room(lists: Any, more: Any, end: int, pool: Any, b5: Any, b10: Any, b15
 
 @_jit
 def pack(lists: Any, old: Any, pool: Any, b5: Any, b10: Any, b15: Any, holes: Any, place: Any) -> int:
-    """Lay all lists anew, without what is forgotten and, where ``holes`` says so, without what was erased; where the
-    last slab ends. ``place`` is given the new place in its list of what a point of those refers to.
+    """Copy all lists from ``old`` to ``pool``, without forgotten points and, where ``holes`` is set, erased ones.
+
+    Returns where the last slab ends. For lists with ``holes``, ``place`` gets the new place of a point, by what the
+    point refers to.
     """
     end = 0
     for at in range(len(lists)):

@@ -1,10 +1,11 @@
 """Near shapes, found in rungs: boxes around blocks of rows, then a few coordinates, then more, the fewest in doubles.
 
-A row's coordinates come most telling first, and of those that a rung has not seen it knows the norm, its *rest*. So
-the distance is known from both sides: D² lies between S + (r − q)² and S + (r + q)², where S is the squared distance
-so far and r and q are the rests of row and point. A pair is dropped when the lower bound is above the tolerance, and
-taken without another look when the upper bound is below it. All that is in single precision; the bounds are drawn so
-that rounding decides nothing (see ``shapes.cascade``), and what they leave open is decided in doubles.
+``shapes/cascade.py`` builds the arrays and calls ``find_near``; rows are the shapes that are looked for, points those
+of publications. A row's coordinates come most telling first, and each rung has the norm of those it leaves out, its
+*rest*. So the distance is known from both sides: D² lies between S + (r − q)² and S + (r + q)², where S is the squared
+distance so far and r and q are the rests of row and point. A pair is dropped when the lower bound is above the
+tolerance, and taken without another look when the upper bound is below it. All that is in single precision; the bounds
+are drawn so that rounding decides nothing (see ``shapes.cascade``), and what they leave open is decided in doubles.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ __all__ = ["BLOCK", "FIRST", "TILE", "NearPairs", "PointRungs", "RowRungs", "Ver
 TILE = 16
 #: Rows of a block, and numbers per row of the first rung: coordinates, and the rest of those it leaves out.
 BLOCK, FIRST = 64, 16
-#: Pairs that are asked for ahead of their turn, and numbers in a line of memory.
+#: How many pairs ahead coordinates are prefetched, and numbers in a line of memory.
 _AHEAD, _LINE = 16, 16
 #: Squares that are summed in single precision at most, before the sum goes on in doubles.
 _STRIDE = 256
-#: Coordinates that are summed before it is asked whether a pair is too far, where there are no rungs.
+#: Coordinates that ``verify`` sums before it compares the sum with the limit.
 _GIVE_UP = 64
-#: A little more than 1: what is taken off a sum must not be less than what was added to it.
+#: A little more than 1: what is subtracted from a sum must not be less than what was added to it.
 _MORE = np.float32(1.00001)
 
 #: Sums may be taken in any order: the bounds allow for it.
@@ -39,8 +40,8 @@ _fast = njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, er
 
 
 class PointRungs(NamedTuple):
-    """Points, cut into rungs; ``rest`` has what is left after each. The last rung is climbed in ``steps``, after the
-    last of which nothing is left. ``normals`` are the points in doubles.
+    """Points, cut into rungs; ``rest`` has the norm of what is left after each. The last rung is taken in several
+    ``steps``, after the last of which nothing is left. ``normals`` are the points in doubles.
     """
 
     first: NDArray[np.float32]
@@ -53,8 +54,8 @@ class PointRungs(NamedTuple):
 
 
 class RowRungs(NamedTuple):
-    """Rows in blocks, cut into rungs, in the order of their places; ``number`` gives the row of a place, which
-    ``exact``, the rows in doubles, and ``radius`` are by.
+    """Rows in blocks, cut into rungs, in the order of their places in the blocks. ``number`` gives the row number of a
+    place; ``exact``, the rows in doubles, and ``radius`` are indexed by row number.
     """
 
     blocks: NDArray[np.float32]
@@ -117,9 +118,9 @@ def _boxes(
 
 @_fast
 def _climb(rung: Any, p: int, t: int, count: int, written: int, points: Any, rows: Any, pairs: Any) -> Any:
-    """One rung for the pairs of a point: how many are left open, and the end of ``found``.
+    """Try the open pairs of a point on one rung: how many are still open, and the new end of ``found``.
 
-    A rung are the coordinates of points and of rows, its level, and from which coordinate on it goes up to which.
+    ``rung`` has the coordinates of points and of rows, the level, and the first and last coordinate (excluded) to sum.
     """
     mine, theirs, level, begin, end = rung
     row_rests, reject, accept = rows.rest, rows.reject, rows.accept
@@ -136,7 +137,7 @@ def _climb(rung: Any, p: int, t: int, count: int, written: int, points: Any, row
         at = begin
         while at < end:
             some = np.float32(0)
-            for j in range(np.uint64(at), np.uint64(min(at + _STRIDE, end))):  # unsigned: none is checked for its sign
+            for j in range(np.uint64(at), np.uint64(min(at + _STRIDE, end))):  # unsigned: no sign is checked
                 x = theirs[r, j] - mine[p, j]
                 some += x * x
             total += some
@@ -155,9 +156,9 @@ def _climb(rung: Any, p: int, t: int, count: int, written: int, points: Any, row
 def find_near(
     points: Any, rows: Any, begin: int, end: int, start: NDArray[np.int64], found: NDArray[np.int32], work: Any
 ) -> Any:
-    """The rows within their radius of points begin … end, one after the other in ``found``; start[p + 1] is the end.
+    """Write the rows within their radius of points begin … end to ``found``, point by point; start[p + 1] is the end.
 
-    ``points`` are ``PointRungs`` and ``rows`` are ``RowRungs``. Gives how many there are, and the point to go on with
+    ``points`` are ``PointRungs`` and ``rows`` are ``RowRungs``. Returns how many there are, and the point to go on with
     when ``found`` is full. ``work`` counts boxes, rows of blocks, pairs at each later rung, and pairs decided in
     doubles.
     """
@@ -190,7 +191,7 @@ def find_near(
                     r = trailing_zeros(bits)
                     bits &= bits - np.uint64(1)
                     at = b * BLOCK + r
-                    # This sum has the rests in it, as one number more; what is added to it later has not.
+                    # The first rung sums the rests as one coordinate more, which later rungs must not find in it.
                     less = (row_rest[0, at] - rest[0, tile + t]) * _MORE
                     place[t, count], far[t, count] = at, max(sums[r] - less * less, np.float32(0))
                     count += 1
@@ -230,9 +231,9 @@ def verify(
     sizes: NDArray[np.int64],
     found: NDArray[np.int32],
 ) -> int:
-    """The candidates of points begin … end that are near: all coordinates, given up as soon as a pair is too far.
+    """Write the candidates of points begin … end that are near to ``found``; a pair is given up once it is too far.
 
-    Manassiev and Jacobsen 2004, §5.2, 64 coordinates at a time. ``pairs`` are ``Verified``. Gives how many there are.
+    Manassiev and Jacobsen 2004, §5.2, 64 coordinates at a time. ``pairs`` are ``Verified``. Returns how many there are.
     """
     points, rows, reject, accept = pairs.points, pairs.rows, pairs.reject, pairs.accept
     normals, exact, radius = pairs.normals, pairs.exact, pairs.radius

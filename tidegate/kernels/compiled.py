@@ -1,9 +1,9 @@
 """The decorator of all kernels: numba's ``njit``, which keeps compiled code where a directory for it can be written.
 
 numba itself takes ``NUMBA_CACHE_DIR``, ``__pycache__`` beside the kernels or the user's cache directory, and fails at
-import where none can be written. Then ``TIDEGATE_CACHE`` is taken, and where that is of no use either the kernels are
-compiled at every start, which is said once. The directory for temporary files is not taken: whoever else can write
-there could put code into it that is run.
+import where none can be written. Then ``njit`` here takes ``TIDEGATE_CACHE``, and where that is of no use either, the
+kernels are compiled at every start, which is said once. The directory for temporary files is never used: another user
+who can write there could put code into it that this process would run.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _log = logging.getLogger("tidegate")
 
 
 def njit(*, cache: bool = False, **options: Any) -> Any:
-    """What ``numba.njit`` gives, without a cache where none can be kept."""
+    """``numba.njit``, without a cache where no directory for it can be written."""
     return numba.njit(cache=cache and _KEPT, **options)
 
 
 def _can_be_kept() -> bool:
-    """Whether numba finds a directory for a kernel of this package, by letting it look for one."""
+    """Whether numba finds a cache directory for a kernel of this package; numba itself is made to look for one."""
     try:
         numba.njit(cache=True)(_kernel)
     except RuntimeError:
@@ -35,7 +35,7 @@ def _can_be_kept() -> bool:
 
 
 def _kernel() -> None:
-    """Never compiled."""
+    """A kernel for which numba looks for a cache directory; it is never compiled."""
 
 
 def _directory_found() -> bool:

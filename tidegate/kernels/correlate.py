@@ -1,8 +1,10 @@
-"""Readings that belong together at one node of an overlay: what a new one completes, for whom.
+"""Readings that belong together at one node of an overlay: which windows a new reading completes, for which operators.
 
-Jurca et al., §V-C, Algorithm 5. Rows are sensors, each with its readings in order of time. An operator is a run of
-parts, a part a run of members, a member a row that the part addresses. A window ends with the latest of its readings:
-only windows that end at or after the new reading, and begin at or before it, can have become complete.
+Jurca et al., §V-C, Algorithm 5. ``overlay/correlator.py`` keeps the arrays and calls ``take`` for a new reading,
+``ask`` for a new operator and ``expire``. Rows are sensors, each with its readings in order of time. An operator is a
+run of parts, a part a run of members, a member a row that the part addresses. The owner of an operator is the neighbour
+or user that its readings go to. A window ends with the latest of its readings: only windows that end at or after the
+new reading, and begin at or before it, can have become complete.
 """
 
 from __future__ import annotations
@@ -34,9 +36,10 @@ class NewReading(NamedTuple):
 
 
 class HeldReadings(NamedTuple):
-    """The readings that a node holds, a row per sensor in order of time, and who has them.
+    """The readings that a node holds, a row per sensor in order of time, and which owners have them already.
 
-    ``told`` has a row per member, not per sensor; ``sent`` and ``unsent``, how many a row has left, a column per owner.
+    ``told`` has a row per member, not per sensor. ``sent`` says for each reading and owner whether the owner has it;
+    ``unsent`` counts, for each row and owner, the readings that the owner does not have.
     """
 
     time: NDArray[np.int64]
@@ -51,9 +54,9 @@ class HeldReadings(NamedTuple):
 
 
 class OperatorTables(NamedTuple):
-    """Operators, their parts and the members of these, each with where those of the next begin.
+    """Operators, their parts and the members of these, as runs: each array of starts has one entry more.
 
-    The members that a row is are ``row_member[row_start[row]:row_start[row + 1]]``.
+    The members that stand for a row are ``row_member[row_start[row]:row_start[row + 1]]``.
     """
 
     row_start: NDArray[np.int64]
@@ -99,10 +102,10 @@ def expire(row: int, limit: int, held: Any, operators: Any) -> int:
 
 @_jit
 def take(new: Any, limit: int, held: Any, operators: Any, once: Any, out_op: Any, out_serial: Any) -> Any:
-    """Store a reading and note which readings have become wanted by whom; those before ``limit`` are no longer valid.
+    """Store a reading and collect the readings that operators want because of it; those before ``limit`` are invalid.
 
-    ``once`` says which owners get a reading once, whoever of their operators wants it. Gives the operators and the
-    serial numbers of readings, how many those are, and how many parts were compared.
+    ``once`` says which owners get a reading once, however many of their operators want it. Returns the operators and
+    the serial numbers of readings, pair by pair, how many pairs there are, and how many parts were compared.
     """
     row, origin, t, v = new.row, new.origin, new.time, new.value
     slot = _store(new, held, operators)
@@ -151,7 +154,7 @@ def take(new: Any, limit: int, held: Any, operators: Any, once: Any, out_op: Any
 
 @_jit
 def ask(o: int, limit: int, held: Any, operators: Any, once: Any, out_op: Any, out_serial: Any) -> Any:
-    """Note which of the readings that are held a new operator wants; ``once`` are all who may have them already."""
+    """Collect the held readings that a new operator wants; owners marked in ``once`` may have some of them already."""
     outs, n = (out_op, out_serial), 0
     first, end = operators.op_part[o], operators.op_part[o + 1]
     for q in range(first, end):
@@ -169,7 +172,7 @@ def ask(o: int, limit: int, held: Any, operators: Any, once: Any, out_op: Any, o
 
 @_jit
 def _store(new: Any, held: Any, operators: Any) -> Any:
-    """Insert in order of time, behind its equals; the place it got. There is room: the caller sees to that."""
+    """Insert a reading in order of time, behind those of the same time; its place. The caller has made room."""
     row, origin, t = new.row, new.origin, new.time
     slot = held.size[row]
     while slot > 0 and held.time[row, slot - 1] > t:
@@ -234,7 +237,7 @@ def _complete(o: int, since: int, last: int, held: Any, operators: Any) -> bool:
 
 @_jit
 def _window(outs: Any, n: int, o: int, since: int, last: int, once: Any, held: Any, operators: Any) -> Any:
-    """Note all readings of a complete window; where distances count, those that have near ones for all other parts."""
+    """Collect all readings of a complete window; where distances count, those near to readings of all other parts."""
     first, end = operators.op_part[o], operators.op_part[o + 1]
     w, near = operators.owner[o], operators.near[o]
     for p in range(first, end):
@@ -301,7 +304,7 @@ def _near(a: int, b: int, near: float, held: Any) -> bool:
 
 @_jit
 def _wanted(outs: Any, n: int, m: int, r: int, s: int, once: Any, held: Any, operators: Any) -> Any:
-    """Note a reading for an operator, or for its owner if he gets it once, unless that has been done."""
+    """Collect a reading for an operator, unless the operator, or its owner if it gets readings once, has it already."""
     o = operators.part_op[operators.member_part[m]]
     first, end, w = operators.op_part[o], operators.op_part[o + 1], operators.owner[o]
     if held.sent[r, s, w] if once[w] else held.told[m, s]:

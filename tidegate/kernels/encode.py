@@ -1,4 +1,8 @@
-"""From points to codes and rows, from texts to ranks, from clauses to signatures: the small loops around select."""
+"""From points to codes and rows, from texts to ranks, from clauses to signatures.
+
+``index/clauses.py``, ``index/axes.py`` and ``index/segment.py`` call these small loops to build a segment and to read a
+batch on its axes, before ``kernels/select.py``.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +69,7 @@ def encode_lists(
     list_code: NDArray[np.int32],
     list_row: NDArray[np.int64],
 ) -> None:
-    """The same for the points of one column of lists."""
+    """``encode`` for the points of one column of lists."""
     for i in range(len(points)):
         q = _code(cuts, row_start[c] - c, row_start[c + 1] - c - 1, points[i])
         list_code[i] = q

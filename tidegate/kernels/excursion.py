@@ -1,12 +1,13 @@
 """Shapes in streams: how near the last readings of each source come to the shapes that are looked for.
 
-A *track* is what one source has told a group of subscriptions (those of one filter and attribute): its last readings,
-side by side in a slab of a common pool (``kernels/tracks.py``), each with the version at which it appeared. A *band* is
-the subscriptions of a group whose windows have the same length; a window's normal form is worked out once for them all.
-Most are then told apart by a few features (block means, and how much is left), whose distance is never more than that
-of the normal forms (Keogh et al. 2001; the rest as in Hjaltason and Samet 2003, by the triangle inequality). The others
-are measured number by number, exactly as ``kernels/shape.py`` does, until they are too far. An *excursion* is kept
-while it lasts, in a list that hangs on its track.
+``patterns/shape.py`` keeps the arrays and calls ``step_excursions`` for each batch. A *track* has the last readings of
+one source for a group of subscriptions (those of one filter and attribute), side by side in a slab of a common pool
+(``kernels/tracks.py``), each with the version at which it appeared. A *band* is the subscriptions of a group whose
+windows have the same length; a window's normal form is worked out once for them all. Most are then told apart by a few
+features (block means, and how much is left), whose distance is never more than that of the normal forms (Keogh et al.
+2001; the rest as in Hjaltason and Samet 2003, by the triangle inequality). The others are measured number by number,
+exactly as ``kernels/shape.py`` does, until they are too far. An *excursion* is kept while it lasts, in a list that
+hangs on its track.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ ROWS = FEATURES + 1
 SLACK = 1e-9
 #: Why a batch was left: it is done, or there is no room for another track, reading or excursion.
 DONE, NO_TRACKS, NO_POOL, NO_EXCURSIONS = 0, 1, 2, 3
-#: Marks: readings of the pool that nobody has, the first free excursion (or −1), how much was told.
+#: Marks: places of the pool that belong to no track, the first free excursion (or −1), how many were told.
 WASTE, FREE, TOLD = 0, 1, 2
 
 
@@ -65,7 +66,7 @@ def features_of(form: NDArray[np.float64], out: NDArray[np.float64]) -> None:
 def link_excursions(
     track_open: NDArray[np.int64], excursion_track: NDArray[np.int64], excursion_next: NDArray[np.int64]
 ) -> None:
-    """Hang excursions, all of which are open, on their tracks."""
+    """Link excursions, all of which are open, into the lists of their tracks."""
     track_open[:] = -1
     for e in range(len(excursion_track)):
         excursion_next[e] = track_open[excursion_track[e]]
@@ -91,7 +92,10 @@ def _follow(
     marks: Any, excursions: int, excursion_slot: Any, excursion_track: Any, excursion_next: Any, excursion_item: Any,
     excursion_best: Any, track_open: Any, out: Any, out_distance: Any,
 ) -> int:  # fmt: skip
-    """What one more window of a subscription makes of its excursion (−1: none is open); the excursions there are."""
+    """Open, go on with or end the excursion ``e`` of a subscription (−1: none is open) after one more window.
+
+    Returns how many excursions there are. One that ends is told, if the subscription is still active.
+    """
     is_near = far < limit[s] if strict[s] else far <= limit[s]
     if e >= 0:
         if not is_near:
@@ -100,7 +104,7 @@ def _follow(
                 out[n, 0], out[n, 1], out[n, 2], out[n, 3] = s, time[item], excursion_item[e], item
                 out_distance[n] = excursion_best[e]
                 marks[TOLD] += 1
-            excursion_slot[e] = -1  # it is taken off its track's list when the reading is done with
+            excursion_slot[e] = -1  # ``step_excursions`` takes it off its track's list at the end of the reading
         elif far < excursion_best[e]:
             excursion_best[e], excursion_item[e] = far, item
     elif is_near:
@@ -178,11 +182,11 @@ def step_excursions(
     begin_hit: int,
     begin_group: int,
 ) -> Any:
-    """Give a batch to all tracks; what is told by it, and why and where it was left.
+    """Give a batch to all tracks, until it is done or an array has become too short.
 
-    What is told: slot, moment, the reading at the best window, the reading after the last; and distances. Then how many
-    tracks, readings of the pool and excursions there are, the reason, and publication, hit and group to go on with.
-    ``small`` is the room of a track at first.
+    Returns what is told (slot, moment, the reading at the best window, the reading after the last; and distances), how
+    many tracks, readings of the pool and excursions there are, the reason to return, and publication, hit and group to
+    go on with. ``small`` is the room of a track at first.
     """
     out, out_distance = np.empty((64, 4), np.int64), np.empty(64)
     marks[TOLD] = 0
@@ -205,7 +209,7 @@ def step_excursions(
                 for b in range(group_band[g], group_band[g + 1]):
                     ended = min(ended, band_until[b])
 
-                # Room for whatever may come, before anything is changed.
+                # Whether there is room is found out before anything is changed, so that the caller can go on from here.
                 if excursions + members > len(excursion_slot):
                     return out, out_distance, tracks, pool, excursions, NO_EXCURSIONS, p, h, j
                 if marks[TOLD] + members > len(out):
@@ -310,7 +314,7 @@ def step_excursions(
                                 excursion_slot, excursion_track, excursion_next, excursion_item, excursion_best,
                                 track_open, out, out_distance,
                             )  # fmt: skip
-                    # Those who may have readings of others between their own.
+                    # For subscriptions whose windows may contain readings that are not theirs, their own are picked.
                     if (track_tangle[t] >= 0 and band_since[b] > low) or band_until[b] <= high:
                         other = others[:n]
                         for place in range(band_place[b], band_place[b + 1]):
@@ -332,7 +336,7 @@ def step_excursions(
                                 track_open, out, out_distance,
                             )  # fmt: skip
 
-                # The marks of open excursions are taken away, and those that ended go.
+                # ``open_at`` and ``opened`` are cleared, and excursions that ended are freed.
                 before, e = -1, track_open[t]
                 while e >= 0:
                     after = excursion_next[e]

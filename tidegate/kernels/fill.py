@@ -25,7 +25,7 @@ class ClauseRanges(NamedTuple):
 
 
 class AxisRows(NamedTuple):
-    """The codes and rows of columns, and which columns are bucketed."""
+    """The codes and rows of columns (``Axes``), and which columns are bucketed."""
 
     row_start: NDArray[np.int64]
     row_of_code: NDArray[np.uint16]

@@ -1,4 +1,4 @@
-"""Arrays that have become too short for what is written into them."""
+"""Longer copies of arrays that have become too short for what kernels write into them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ __all__ = ["grown"]
 
 @njit(cache=True, nogil=True)
 def grown(array: Any, least: int = 0) -> Any:
-    """The same rows in an array of twice as many, or at least so many. In a loop: numba compiles slices much longer."""
+    """The same rows in an array twice as long, or of ``least`` rows if that is more.
+
+    They are copied in a loop because numba takes much longer to compile slices.
+    """
     new = np.empty((max(2 * len(array), least), *array.shape[1:]), array.dtype)
     old, flat = array.reshape(-1), new.reshape(-1)
     for i in range(len(old)):

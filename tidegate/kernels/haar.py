@@ -1,4 +1,4 @@
-"""Unbalanced Haar wavelets: sums over the nodes of a tree of halves, and what each node's two halves differ by.
+"""Unbalanced Haar wavelets: sums over the nodes of a tree of halves, and the differences of each node's two halves.
 
 The sums are added up along the tree, so that rounding grows with its depth and not with the length of the series. Each
 row is done on its own, so that its bits depend on nothing else.

@@ -1,6 +1,7 @@
-"""An open hash table of things that are told apart by a number and a source: watches, tracks.
+"""An open hash table of entries whose key is a number and the hash of a source or an id: watches, tracks, events.
 
-The table has their places, or −1; it is a power of two and less than half full. Knows nothing of what the things are.
+The table has the places of entries in the caller's arrays, or −1; its length is a power of two, and it is less than
+half full. Nothing here knows what the entries are.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _jit = njit(cache=True, nogil=True)
 
 @_jit
 def spot_of(table: Any, number: int, one: Any, two: Any, numbers: Any, sources: Any) -> int:
-    """Where a thing is in the table, or where it would be; ``one`` and ``two`` are the halves of its source."""
+    """Where in the table an entry is, or would be; ``one`` and ``two`` are the halves of the hash of its source."""
     mask = np.uint64(len(table) - 1)
     i = mixed(one ^ mixed(np.uint64(number))) & mask
     while True:
@@ -32,6 +33,6 @@ def spot_of(table: Any, number: int, one: Any, two: Any, numbers: Any, sources: 
 
 @_jit
 def place_all(table: NDArray[np.int64], numbers: NDArray[np.int64], sources: NDArray[np.uint64]) -> None:
-    """Fill an empty table with all things there are."""
+    """Fill an empty table with all entries of the arrays."""
     for at in range(len(numbers)):
         table[spot_of(table, numbers[at], sources[at, 0], sources[at, 1], numbers, sources)] = at

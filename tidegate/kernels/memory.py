@@ -1,7 +1,8 @@
 """The shared memory of patterns: which publications passed which filters lately, as one chain of pairs per filter.
 
-Publications lie in the order in which patterns saw them; a pair is a publication and a filter, and knows the pair
-before it of the same filter. Knows nothing of what is done with them.
+Publications lie in the order in which patterns saw them; a pair is a publication and a filter it passed, with the
+number of the pair before it of the same filter. ``patterns/memory.py`` keeps the arrays for one shard; the pattern
+families read them. Nothing here knows the families.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _jit = njit(cache=True, nogil=True)
 
 @_jit
 def _is_before(turn: Any, offsets: Any, letters: Any, phase: Any, a: int, b: int) -> bool:
-    """Whether one comes before another of the same time: by turn, by the bytes of its id, by phase, by place."""
+    """Whether publication a comes before b of the same time: by turn, by the bytes of its id, by phase, by place."""
     if turn[a] != turn[b]:
         return bool(turn[a] < turn[b])
     i, j = offsets[a], offsets[b]
@@ -78,7 +79,10 @@ def order_ties(
 def own_numbers(
     start: NDArray[np.int64], hits: NDArray[np.int32], number: NDArray[np.int32], stamps: NDArray[np.int64]
 ) -> Any:
-    """Filters renumbered, those numbered −1 left out and each once per publication; ``stamps`` is one per number."""
+    """The filters that publications passed, renumbered: those numbered −1 left out, each once per publication.
+
+    ``stamps`` has an element for each new number.
+    """
     fresh_start = np.zeros(len(start), np.int64)
     fresh = np.empty(len(hits), np.int32)
     stamps[:] = -1
@@ -175,11 +179,12 @@ def compact_pairs(
     pairs: FilterPairs,
     wanted: NDArray[np.uint8],
 ) -> int:
-    """Drop the pairs that no window reaches, in place; how many of ``count`` are left. Marks what is wanted.
+    """Drop the pairs that no window reaches, in place; how many of ``count`` are left. ``wanted`` marks publications
+    that still have a pair.
 
-    A window that is counted holds the last ``depth`` of what appeared since its subscription was made. What waited may
-    have appeared before that and lie in between: a pair after one of a later version is somebody's own, but perhaps
-    not everybody's, and does not count.
+    A counted window holds the last ``depth`` publications that appeared since its subscription was made. A publication
+    that waited to be put in order may have appeared before that and lie among them. So a pair that comes after one of a
+    later version may be in the windows of some subscriptions and not of others, and does not count.
     """
     reach, depth, head = windows.reach, windows.depth, windows.head
     newest, last = np.full(len(head), -(2**62)), np.zeros(len(head), np.int64)
@@ -188,7 +193,7 @@ def compact_pairs(
         if v >= newest[f]:
             newest[f] = v
             last[f] += 1
-    last -= depth  # so many that count come before the last ones
+    last -= depth  # now the number of counting pairs before the last ``depth`` of them
     newest[:] = -(2**62)
     head[:] = -1
     kept = 0
@@ -222,7 +227,7 @@ def texts_of(rows: NDArray[np.int64], offsets: NDArray[np.int64], letters: NDArr
 
 @_jit
 def digests(start: NDArray[np.int64], items: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """128 bits per list of publications, from the hashes of each in order."""
+    """128 bits per list of publications, from the hashes of its publications in order."""
     result = np.empty((len(start) - 1, 2), np.uint64)
     for i in range(len(result)):
         for half in range(2):

@@ -68,7 +68,7 @@ def order(
             spread = (most[c] - least[c]) / codes[c]
             if asking[c] == size:
                 share = (mean + spread / 2) / (mean + spread)
-            else:  # the others let everything through
+            else:  # clauses that do not ask about the column let every code through
                 share = (asking[c] * min(1.0, mean + spread / 2) + size - asking[c]) / size
             if share < best_share:
                 best, best_share = c, share

@@ -1,4 +1,7 @@
-"""From hits, clauses per publication in tiles, to owners per publication; and the ids of notifications."""
+"""From hits, which are clauses per publication and tile, to owners per publication; and the ids of notifications.
+
+``Segment.match`` calls these loops after ``kernels/select.py``; ``index/notification_tables.py`` calls those for ids.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ __all__ = [
 
 
 class EncodedPoints(NamedTuple):
-    """A batch on the axes of a segment: the points of publications, or −2 − the number of a list of points as code."""
+    """A batch on the axes of a segment: points and codes; a code of −2 − j stands for the list j of points."""
 
     value: NDArray[np.float64]
     code: NDArray[np.int32]
@@ -64,7 +67,7 @@ def ranges_hold(
             c = column[k]
             some = False
             while k < end and column[k] == c:
-                if code[p, c] <= -2:  # a list: some number of it
+                if code[p, c] <= -2:  # a list: one of its points is enough
                     number = -2 - code[p, c]
                     for j in range(list_start[number], list_start[number + 1]):
                         some |= low[k] <= list_value[j] < high[k]
@@ -106,10 +109,10 @@ def owners_of_hits(
     dead: NDArray[np.uint8],
     stamps: NDArray[np.int32],
 ) -> tuple[Any, Any]:
-    """The same for runs of clauses: their living owners, each once.
+    """The living owners of runs of clauses, each once, as rows (start, owners).
 
     A hit of −1 was refuted. Where owners may have several clauses, ``stamps`` (zeros, one per owner) keeps each from
-    being listed twice; it is empty where they can't.
+    being listed twice; it is empty where every owner has one clause.
     """
     once = len(stamps) > 0
     most = 0

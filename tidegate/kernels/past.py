@@ -1,12 +1,13 @@
 """Publications, one by one, against the events that were remembered before them.
 
-An *atom* is one temporal condition; a *rule* (a subscription, or a filter that contains atoms) is a disjunction of
+``patterns/past.py`` calls ``step_past`` for each batch; ``patterns/past_storage.py`` makes room in the arrays first. An
+*atom* is one temporal condition; a *rule* (a subscription, or a filter that contains atoms) is a disjunction of
 clauses, each an ordinary filter and some atoms. A *recollection* is what one inner filter remembers: its ended events
 and those still running as points (start, end), and values of its events as points of their own, in lists that
 ``kernels/past_atoms.py`` asks. The rows of all of them are laid out in ``kernels/past_records.py``.
 
-An event that is running hangs on what it is remembered by, so that its end finds it; while its END is looked at, the
-event itself is hidden.
+A running event has a list of *holds*, one for each recollection that remembers it, through which ``step_past`` finds
+its points when its END comes. While the atoms are decided for that END, the points of the event itself are hidden.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ from tidegate.kernels.past_records import (
 __all__ = ["step_past", "unhold"]
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
-#: Instead of the last publication that passed a recollection's filter: it knows of the END at hand already.
+#: In ``passed_at``, instead of a publication: the recollection has already got the END at hand, through a hold.
 _KNOWS_THE_END = -2
 
 
@@ -104,7 +105,7 @@ def _show_again(
     event: int, start: float, events: Any, holds: Any, recollections: Any, lists: Any, marks: Any,
     pool: Any, b5: Any, b10: Any, b15: Any,
 ) -> None:  # fmt: skip
-    """Let an event that was hidden be running again."""
+    """Unhide the points of an event in the lists of running events."""
     hold = events[event, HEAD]
     while hold >= 0:
         if holds[hold, HOLD_AT] >= 0:
@@ -126,12 +127,15 @@ def step_past(
     fate: Any, number: Any, first: Any, times: Any,
     begin: int, memo_at: Any, memo_since: Any, memo: Any, told_at: Any, passed_at: Any, rectangles: Any,
 ) -> Any:  # fmt: skip
-    """Take a batch from a publication on; the slots that are told, of which publication, how far it got, and which atom
-    it could not decide there, −1 for none. Whoever knows the answer writes it into ``memo`` and goes on from there.
+    """Take the publications of a batch from ``begin`` on, until the end or until an atom cannot be decided in memory.
 
-    ``fate`` is given, for each publication, what becomes of it, as ``kernels/past_records.py`` numbers that; ``number``
-    the number it gets, unless it has one already; ``first`` that of the publication its event began with; ``times``
-    start and end of its event, NaN while it has none.
+    Returns the slots that are told, the publication of each, the publication reached, and the undecided atom, −1 for
+    none. For that atom the caller (``Past.step``) finds the answer in the history, writes it into ``memo`` and calls
+    again with that publication as ``begin``.
+
+    For each publication, ``fate`` gets what becomes of it, as numbered in ``kernels/past_records.py``; ``number`` the
+    number it is given, unless it has one already; ``first`` the number of the publication its event began with;
+    ``times`` start and end of its event, NaN while it has none.
     """
     out_slot, out_item = np.empty(256, np.int64), np.empty(256, np.int64)
     told, when_base = 0, marks[KNOWN]
@@ -140,7 +144,7 @@ def step_past(
     for k in range(begin, len(start) - 1):
         item = first_item + k
         t, v, kind, row = time[item], version[item], phase[k], values[item]
-        if v < born:  # it has waited since a time when nobody asked
+        if v < born:  # it appeared before the first subscription that asks about the past, and waited
             continue
         gone = marks[GONE]
         while gone < marks[LAST] and when[gone + 1 - when_base] < t - keep:
@@ -190,7 +194,7 @@ def step_past(
             fate[k] = refused
             continue
         seen_since = v
-        if kind == ENDS:  # its event is not to be found while it is looked at
+        if kind == ENDS:  # hide its event while atoms are decided for this END
             seen_since = min(v, events[event, VERSION])
             hold, n_hidden = events[event, HEAD], 0
             while hold >= 0:
@@ -216,7 +220,7 @@ def step_past(
                     n_hidden += 1
                     erase(pool, b5, b10, b15, place, lists[at, FIRST] + lists[at, COUNT])
                 hold = holds[hold, HOLD_NEXT]
-        # who wants to know, and who will remember
+        # which rules are told, and which recollections will remember it
         n_passed, told_before, unsure = 0, told, -1
         for h in range(start[k], start[k + 1]):
             f = hits[h]
@@ -266,7 +270,7 @@ def step_past(
                 else:
                     passed_at[~rule], passed[n_passed] = k, ~rule
                     n_passed += 1
-        if unsure >= 0:  # as if it had not been looked at
+        if unsure >= 0:  # undo all of this publication: the next call begins with it
             for j in range(told_before, told):
                 told_at[out_slot[j]] = -1
             for j in range(n_passed):
@@ -280,7 +284,7 @@ def step_past(
         if kind != STARTS and kind != ENDS and n_passed == 0:
             continue
         given = max(number[k], marks[LAST] + 1)
-        while marks[LAST] < given:  # those between are forgotten already
+        while marks[LAST] < given:  # publications with the numbers between are forgotten already
             marks[LAST] += 1
             when[marks[LAST] - when_base] = t
         number[k], first[k], fate[k] = given, given, BEGINS_EVENT
@@ -352,7 +356,7 @@ def step_past(
 
 @_jit
 def unhold(events: Any, holds: Any, marks: Any, place: Any) -> None:
-    """Let go of the holds of recollections that are no more; ``place`` gives the others new numbers, −1 to none."""
+    """Free the holds of removed recollections; ``place`` has the new number of each recollection, −1 if removed."""
     is_held = np.zeros(len(holds), np.bool_)
     for event in range(len(events)):
         before, hold = -1, events[event, HEAD]

@@ -1,7 +1,8 @@
 """Temporal conditions as questions about points: which remembered events have a relation to a publication.
 
 A remembered event is the point (start, end) in a list of ``kernels/boxes.py``, a remembered value a point of its own,
-and every relation and every comparison is one rectangle or a few. Knows nothing of how events come to be remembered.
+and every relation and every comparison is one rectangle or a few. ``kernels/past.py`` calls ``atom_holds``; nothing
+here knows how events come to be remembered.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ POINTS, VALUES = 32, 64
 #: What stands on the left of a relation, where it is not a column.
 THE_START, THE_END, THE_EVENT, THE_TIME = -1, -2, -3, -4
 
-#: Whether an atom holds: no, yes, or what is on its left is missing. An answer above ``UNSURE`` says that an event that
-#: has left memory decides, and by how much it is above it, in how many rectangles that event may be.
+#: Whether an atom holds: no, yes, or what is on its left is missing. An answer ``UNSURE`` + n says that an event that
+#: has left memory may decide: it would lie in one of the first n ``rectangles``.
 FALSE, TRUE, MISSING, UNSURE = 0, 1, 2, 3
 #: As which kind values are compared: as numbers, as instants, or as the two halves of texts.
 NUMBER, TIME, TEXT = 0, 1, 2
@@ -48,7 +49,7 @@ _EQUAL, _UNEQUAL, _LESS, _AT_MOST, _GREATER = range(5)
 
 @_jit
 def rectangles_of(op: int, s: float, e: float, limit: int, tolerance: int, out: Any) -> int:
-    """The events Y that [s, e] has a relation to, as rectangles of start and end; how many there are.
+    """Write the events Y that [s, e] has a relation to, as rectangles of start and end, to ``out``; how many there are.
 
     Bounds are included, so that "before" is "up to the next smaller number".
     """
@@ -95,7 +96,7 @@ def rectangles_of(op: int, s: float, e: float, limit: int, tolerance: int, out: 
 
 @_jit
 def _values(op: int, x: float, y: float, out: Any) -> int:
-    """The values v with ``x op v``, as rectangles; y is the other half of a text, NaN where there is none."""
+    """Write the values v with ``x op v``, as rectangles, to ``out``; y is the other half of a text, or NaN."""
     out[:, 0], out[:, 1], out[:, 2], out[:, 3] = -inf, inf, -inf, inf
     if op == _EQUAL:
         out[0, 0] = out[0, 1] = x
@@ -144,14 +145,14 @@ def atom_holds(
     recollections: Any, lists: Any, elders: Any, pool: Any, b5: Any, b10: Any, b15: Any, gone: int, since: float,
     rectangles: Any,
 ) -> int:  # fmt: skip
-    """Whether an atom holds of a publication: ``FALSE``, ``TRUE`` or ``MISSING``; or ``UNSURE`` and how many
-    rectangles an event that has left memory, and may decide, is in.
+    """Whether an atom holds of a publication: ``FALSE``, ``TRUE`` or ``MISSING``; or ``UNSURE`` + n where an event
+    that has left memory may lie in one of the n ``rectangles`` and decide.
     """
     op = atom[OP]
     if op >= VALUES:
         for kind in range(3):
             at = atom[VALUE_LIST + kind]
-            if at < 0:  # a value of a type that the other cannot have is missing
+            if at < 0:  # the remembered attribute cannot have this type: a value of it counts as missing
                 continue
             x = row[atom[LEFT + kind]]
             if isnan(x):

@@ -16,9 +16,9 @@ __all__ = ["reflected"]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def reflected(vectors: NDArray[np.float64], rows: NDArray[np.float64], out: NDArray[np.float64]) -> None:
-    """The rows behind the mirrors, without their first number and as far as ``out`` has room.
+    """The rows after all reflections, without their first number and as far as ``out`` has room.
 
-    Vector j has length 1 and nothing before its place j; number j is settled once mirror j has been passed.
+    Vector j has length 1 and nothing before its place j; number j is final after reflection j.
     """
     n, wanted = rows.shape[1], out.shape[1]
     mirrors = min(len(vectors), wanted + 1)
@@ -29,7 +29,7 @@ def reflected(vectors: NDArray[np.float64], rows: NDArray[np.float64], out: NDAr
         for j in range(mirrors):
             vector = vectors[j]
             whole = j + (n - j) // 4 * 4
-            # Four sums at a time: additions wait for one another, and these need not.
+            # Four sums at a time: each addition of one sum waits for the one before, those of four do not.
             a, b, c, d = 0.0, 0.0, 0.0, 0.0
             for i in range(j, whole, 4):
                 a += vector[i] * row[i]

@@ -63,7 +63,7 @@ _SLACK = 1e-9
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def metres(lon: float, lat: float, lon2: float, lat2: float) -> float:
     """The haversine formula on a sphere of the Earth's mean radius."""
-    if lon == lon2 and lat == lat2:  # sensors stay where they are
+    if lon == lon2 and lat == lat2:  # a common case, as most sensors do not move
         return 0.0
     phi, phi2 = math.radians(lat), math.radians(lat2)
     up, across = math.sin((phi2 - phi) / 2), math.sin(math.radians(lon2 - lon) / 2)
@@ -145,7 +145,7 @@ def scores(
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _product(a: float, b: float, c: float, d: float) -> Any:
-    """Bounds of [a, b] × [c, d]; everything where that is no number."""
+    """Bounds of [a, b] × [c, d]; −∞ and ∞ where a product is no number."""
     p, q, r, s = a * c, a * d, b * c, b * d
     low, high = min(min(p, q), min(r, s)), max(max(p, q), max(r, s))
     if p != p or q != q or r != r or s != s:
@@ -165,7 +165,7 @@ def _quotient(a: float, b: float, c: float, d: float) -> Any:
 
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def _power(a: float, b: float, c: float, d: float) -> Any:
-    """Bounds of a power with one whole exponent; everything for any other."""
+    """Bounds of a power with one whole exponent; −∞ and ∞ for any other."""
     if c != d or c != np.floor(c) or c < 0 or c > 64 or not (math.isfinite(a) and math.isfinite(b)):
         return -np.inf, np.inf
     p, q = math.pow(a, c), math.pow(b, c)

@@ -1,4 +1,4 @@
-"""Select: which clauses hold for which publications of a batch.
+"""Select: which clauses hold for which publications of a batch. ``Segment.match`` calls it.
 
 Three steps a publication and a block of 512 clauses must pass, each cheaper per clause than the next: the summary (one
 bit for the whole block), the rows (one bit per clause and column, 512 at a time, with an early exit), and for the
@@ -19,7 +19,7 @@ __all__ = ["admit_blocks", "select"]
 _ONE = np.uint64(1)
 _TWO = np.uint64(2)
 _ALL = ~np.uint64(0)
-#: Above this many candidates in a block it pays to find out which of them need no verification.
+#: Above this many candidates in a block it pays to find out first which of them need no verification.
 _MANY = 6
 
 
@@ -90,7 +90,7 @@ def _verified(
     k, end = start[clause], start[clause + 1]
     while k < end:
         c = column[k]
-        if not bucketed[c]:  # its row has decided
+        if not bucketed[c]:  # the bits of its row have decided
             k += 1
             continue
         held = False

@@ -15,7 +15,7 @@ from tidegate.kernels.compiled import njit
 
 __all__ = ["distance_of", "distances", "normal_form", "normal_forms", "pair_distances", "shaped"]
 
-#: Said outright: a caller that is compiled with fast mathematics would hand it down otherwise.
+#: ``fastmath`` is named because a caller that is compiled with fast mathematics would otherwise pass it on.
 _jit = njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
 
 
@@ -66,7 +66,7 @@ def normal_forms(
     out: NDArray[np.float64],
     held: NDArray[np.bool_],
 ) -> None:
-    """Of some rows, all of one length; a row without a shape becomes zeros."""
+    """``normal_form`` of some rows, all of one length; a row without a shape becomes zeros."""
     for i in range(len(rows)):
         begin = offsets[rows[i]]
         held[i] = normal_form(values[begin : begin + out.shape[1]], out[i])
@@ -76,7 +76,7 @@ def normal_forms(
 
 @_jit
 def distance_of(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
-    """Euclidean."""
+    """The Euclidean distance."""
     total = 0.0
     for i in range(len(a)):
         total += (a[i] - b[i]) * (a[i] - b[i])
@@ -85,7 +85,7 @@ def distance_of(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
 
 @_jit
 def distances(normals: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How far each of several is from another."""
+    """The distance of each of several normal forms from another."""
     found = np.empty(len(normals))
     for i in range(len(normals)):
         found[i] = distance_of(normals[i], other)
@@ -96,7 +96,7 @@ def distances(normals: NDArray[np.float64], other: NDArray[np.float64]) -> NDArr
 def pair_distances(
     a: NDArray[np.float64], a_row: NDArray[np.int64], b: NDArray[np.float64], b_row: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """How far rows of one are from rows of another, pair by pair."""
+    """The distances of rows of one matrix from rows of another, pair by pair."""
     found = np.empty(len(a_row))
     for i in range(len(a_row)):
         found[i] = distance_of(a[a_row[i]], b[b_row[i]])

@@ -19,7 +19,7 @@ LONG, _INT = ir.IntType(64), ir.IntType(32)
 
 
 class Simd:
-    """So many numbers of one kind side by side, and what can be done with them at once."""
+    """A vector of ``count`` numbers of one type, and the operations on it."""
 
     def __init__(self, number: Any, count: int, name: str) -> None:
         self.count, self._name = count, f"v{count}{name}"
@@ -57,7 +57,7 @@ class Simd:
         return builder.call(fuse, [numbers, numbers, total])
 
     def word(self, builder: Any, flags: list[Any]) -> Any:
-        """The flags of several, a flag per lane, as the bits of one word."""
+        """The flags of several vectors, a flag per lane, as the bits of one word."""
         word = LONG(0)
         for g, some in enumerate(flags):
             bits = builder.zext(builder.bitcast(some, ir.IntType(self.count)), LONG)
@@ -67,7 +67,7 @@ class Simd:
 
 @intrinsic
 def prefetch(typing: Any, array: Any, offset: Any) -> Any:
-    """Have a line of memory brought near that will be read soon."""
+    """Have the processor load a line of memory into its cache that will be read soon."""
 
     def build(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, args[0])

@@ -2,9 +2,9 @@
 
 Spheres stand in groups of up to 64, coordinate by coordinate, so that one instruction compares a point with several of
 them; a group is left as soon as the sums of squared differences exceed all its limits. That is the early abandoning of
-Manassiev and Jacobsen 2004, §5.2, who ask after each coordinate of each sphere: a processor cannot foretell the answer,
-and going on without asking costs less. Answers are gathered as bits, one for each sphere, which puts them in order.
-Nothing here knows what a series is.
+Manassiev and Jacobsen 2004, §5.2, who test after each coordinate of each sphere: a processor cannot predict the
+outcome, and going on without a test costs less. Answers are gathered as bits, one for each sphere, which puts them in
+order. Nothing here knows what a series is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TOGETHER = 64
 _NEAR = 4
 #: More nodes than lie above each other in an interval tree, each of which halves what comes to it.
 _DEEPEST = 64
-#: Coordinates after which it is first asked whether any sphere of a group is left, and then again and again.
+#: Coordinates after which it is first tested whether any sphere of a group is left, and then again and again.
 _FIRST, _AGAIN = 4, 8
 
 _eight = Simd(ir.DoubleType(), 8, "f64")
@@ -151,7 +151,7 @@ def _boxed(context: Any, boxes: Any, group: Any, width: Any, points: Any, point:
 
 @_jit
 def _emptied(words: Any, rows: Any, begin: int) -> Any:
-    """Bits become row numbers, from ``begin`` on, and are cleared; the rows, which may have moved, and their end."""
+    """Write set bits as row numbers from ``begin`` on and clear them; the rows, which may have moved, and their end."""
     count = 0
     for w in range(len(words)):
         count += count_ones(words[w])
@@ -268,7 +268,7 @@ def _path(tree: Any, value: float, visits: Any) -> Any:
 
 @_jit
 def _marked(found: Any, names: Any, bits: Any) -> None:
-    """A bit for each sphere of a group becomes a bit at its row."""
+    """Set the bit at the row of each sphere of a group whose bit is set."""
     while bits:
         row = np.int64(names[trailing_zeros(bits)])
         found[row >> 6] |= np.uint64(1) << np.uint64(row & 63)
@@ -279,9 +279,9 @@ def _marked(found: Any, names: Any, bits: Any) -> None:
 def in_intervals(trees: Any, lists: Any, points: Any, width: int, words: int, ends: Any, tested: Any) -> Any:
     """The rows of the spheres that hold each point, found by interval trees on the first and second coordinate.
 
-    Of the two trees the one with fewer intervals around the point is asked; the other coordinate is compared as its
-    list is read. ``lists`` has the spheres four times, in groups: by lower and by upper end in the first tree, then in
-    the second. A list that several points need is read once for all of them.
+    The tree with fewer intervals around the point is used; the other coordinate is compared as the list of that tree is
+    read. ``lists`` has the spheres four times, in groups: by lower and by upper end in the first tree, then in the
+    second. A list that several points need is read once for all of them.
     """
     found = np.zeros((min(_TOGETHER, len(ends)), words), np.uint64)
     rows, at = np.empty(1024, np.int32), 0
@@ -346,8 +346,8 @@ class BoxTree(NamedTuple):
 def in_boxes(tree: Any, points: Any, clipped: Any, width: int, words: int, ends: Any, tested: Any) -> Any:
     """The rows of the spheres that hold each point, found by a ``BoxTree``.
 
-    Each entry of each node that a point comes to counts as tested, as the paper
-    has it. A node is gone to once for all points that come to it.
+    Each entry of each node that a point comes to counts as tested, as in the paper. A node is visited once for all
+    points that come to it.
     """
     nodes, boxes = tree.nodes, tree.boxes
     centres, limits, names = tree.centres, tree.limits, tree.names

@@ -2,7 +2,8 @@
 
 A box has a least and a greatest double in each dimension, both included; ±∞ are points like any other. Boxes are the
 rows of ``low`` and ``high``. Next to a bound comes the next double, so that [a, b] and [b⁺, c] leave nothing out
-between them. Knows nothing of what the boxes stand for.
+between them. ``covering/subsumption.py`` calls ``in_one``, ``in_union`` and ``seems_in_union``; nothing here knows what
+the boxes stand for.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ def in_one(low: Any, high: Any, box_low: Any, box_high: Any) -> tuple[int, int]:
 def _look(
     low: Any, high: Any, piece: Any, pool: Any, first: int, last: int, end: int, scale: Any
 ) -> tuple[int, int, int, int]:
-    """An answer about a piece, if its boxes give one at once, and how many were looked at; else UNDECIDED, and the box
-    to cut it with, and where those end that were written from ``end`` on: the others that have a part of the piece.
+    """An answer about a piece, if its boxes give one at once, and how many were looked at; else UNDECIDED, the box to
+    cut the piece with, and the end of the other boxes that have a part of it, which are written from ``end`` on.
 
     A corner of the piece that is in no box is a NO. The box to cut with spans the most dimensions of the piece, so that
     it leaves the fewest pieces, and of such boxes it has the largest part of it.
@@ -121,7 +122,7 @@ def _copy(box: Any, to: Any) -> None:
 
 @_jit
 def _cut(low: Any, high: Any, i: int, pieces: Any, top: int, core: Any, left: Any, order: Any, scale: Any) -> int:
-    """Put what box ``i`` leaves of the piece at ``top`` there instead; how many pieces there are then.
+    """Replace the piece at ``top`` by what box ``i`` leaves of it; how many pieces there are then.
 
     Dimension by dimension the piece is cut at the faces of the box, the dimension first of which most is left: so what
     is cut off later, and cannot be in the largest piece any more, is small. The largest piece comes to lie last and is
@@ -159,14 +160,14 @@ def in_union(low: Any, high: Any, box_low: Any, box_high: Any, budget: int) -> t
     """Whether the boxes together contain the tested one: the answer, and how many pieces of it were looked at, and how
     many boxes for them.
 
-    Subtraction: what a box leaves of a piece is cut into at most two pieces a dimension, and each is asked about among
+    Subtraction: what a box leaves of a piece is cut into at most two pieces a dimension, and each is compared with
     the other boxes that have a part of it. After ``budget`` pieces it is UNDECIDED.
     """
     if not _is_box(box_low, box_high):
         return WRONG, 0, 0
     n, d = low.shape
-    # The spans say where in the pool the boxes are that a piece was left by: its own come after them, or, if no other
-    # piece was left by the same, in their place.
+    # The spans say where in the pool the boxes are that a piece must be compared with. The boxes that have a part of
+    # the piece are written after them, or over them, if no other piece has the same span.
     pool = np.empty(4 * n, np.int64)
     for i in range(n):
         pool[i] = i
@@ -205,7 +206,7 @@ def in_union(low: Any, high: Any, box_low: Any, box_high: Any, budget: int) -> t
 
 @_jit
 def _random(state: Any) -> float:
-    """A number from 0 up to 1, by SplitMix64 (Steele, Lea, Flood 2014): all it needs to know is one word."""
+    """A number from 0 up to 1, by SplitMix64 (Steele, Lea, Flood 2014), whose state is one word."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -275,7 +276,7 @@ def seems_in_union(
         if strip < inf:
             least *= min(strip / (b - a), 1.0) if b > a else 0.0
         narrowest = min(narrowest, strip)
-    if narrowest == inf:  # all that is left free lies farther out than any point that is drawn
+    if narrowest == inf:  # the boxes leave only strips free that lie farther out than any point that is drawn
         least = 0.0
     needed = ceil(max(1.0, min(log(error) / log1p(-least), most + 1.0))) if least > 0 else most + 1
     points, compared = min(needed, most), n

@@ -23,7 +23,7 @@ __all__ = ["step_together"]
 _MARGIN, _TINY = 1e-6, 0.1
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
-# Written into the callers, which call them for everything that is told.
+# Inlined into the callers, which call them for everything that is told.
 _within = njit(nogil=True, error_model="numpy", inline="always")
 
 
@@ -43,7 +43,7 @@ def _metres(values: Any, place: Any, p: int, q: int) -> Any:
 
 @_within
 def _are_near(values: Any, place: Any, p: int, q: int, near: float, square: float) -> Any:
-    """Whether two publications are nearer than so many metres; only close calls need the formula."""
+    """Whether two publications are nearer than ``near`` metres; the formula is needed only in close cases."""
     if near < _TINY:
         return _metres(values, place, p, q) < near
     found = _square(values, place, p, q)
@@ -56,7 +56,7 @@ def _are_near(values: Any, place: Any, p: int, q: int, near: float, square: floa
 
 @_jit
 def _widest(values: Any, place: Any, chosen: Any, size: int, near: float) -> float:
-    """The largest distance between two of the chosen."""
+    """The largest distance between two of the chosen publications."""
     margin = 1.0 if near < _TINY else _MARGIN
     top = 0.0
     for d in range(size):
@@ -73,7 +73,7 @@ def _widest(values: Any, place: Any, chosen: Any, size: int, near: float) -> flo
 
 @_within
 def _told(outs: Any, n: int, s: int, t: int, distance: float, chosen: Any, size: int) -> Any:
-    """Note one combination."""
+    """Append one combination to the results."""
     slots, moments, far, item_start, items = outs
     if n == len(slots):
         slots, moments, far, item_start = grown(slots), grown(moments), grown(far), grown(item_start)
@@ -114,7 +114,10 @@ def step_together(
     closing: NDArray[np.int64],
     stamps: NDArray[np.int64],
 ) -> Any:
-    """Slots, moments, distances and publications (those of i at items[item_start[i]:item_start[i + 1]]), and the cuts.
+    """Find the combinations that a batch completes.
+
+    Returns slots, moments, distances and publications (those of i at items[item_start[i]:item_start[i + 1]]), and how
+    many searches ended early because of ``bound``.
 
     ``recent[f]`` is the filter's last pair so far, moved on here; f's subscriptions are
     ``member[of_filter[f]:of_filter[f + 1]]``, the filters of slot s ``filters[filter_start[s]:filter_start[s + 1]]``.

@@ -84,7 +84,8 @@ def step_topk(
     when: NDArray[np.int64],
     told: NDArray[np.uint8],
 ) -> Any:
-    """Give a batch to every subscription; slots, moments, publications and scores of what is told, and the unscored.
+    """Give a batch to every subscription; slots, moments, publications and scores of what is told, and how often a
+    publication had no score for a subscription.
 
     ``head[f]`` is the filter's last pair before the batch. After the batch windows of time expire up to ``clock``.
     """
@@ -158,7 +159,7 @@ def step_topk(
                         if n_out + k >= len(out_score):
                             out, out_score = grown(out, n_out + k + 1), grown(out_score, n_out + k + 1)
                         if counted:
-                            if not own:  # one more publication lies between what is tracked and now, but not for us
+                            if not own:  # it does not count for this subscription: its counted window must not move
                                 for e in range(n):
                                     when[base + e] += 1
                                 if due[i] < FOREVER:

@@ -19,8 +19,7 @@ __all__ = ["FOREVER", "crowded", "deadline", "insert", "purge", "reread", "tell"
 FOREVER = np.int64(2**62)
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
-# What is called for every publication that counts is written into its callers: handing over thirty arrays takes longer
-# than what is done with them.
+# Functions called for every publication that counts are inlined: passing thirty arrays takes longer than what they do.
 _within = njit(nogil=True, error_model="numpy", inline="always")
 
 
@@ -43,7 +42,7 @@ def _drop_beaten(base: int, n: int, k: int, score: Any, item: Any, when: Any, to
     kept = 0
     for i in range(n):
         better = 0
-        for j in range(kept):  # what was dropped is itself behind k that are kept and beat this one too
+        for j in range(kept):  # a dropped one is behind k kept ones, which are better than this one too
             if item[base + j] > item[base + i]:
                 better += 1
                 if better == k:
@@ -58,7 +57,7 @@ def _drop_beaten(base: int, n: int, k: int, score: Any, item: Any, when: Any, to
 
 @_within
 def insert(base: int, n: int, x: float, what: int, at: int, score: Any, item: Any, when: Any, told: Any) -> int:
-    """Put the newest publication in its place, before what scores the same; the place."""
+    """Insert the newest publication by its score, before those of the same score; its place."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2
@@ -118,7 +117,7 @@ def reread(
             scores(steps, values, p, numbers, position, 1, stack)
             x = stack[0, 0]
             if math.isfinite(x) and (found < room or x < score[base + found - 1]):
-                low, high = 0, found  # older than all before: after what scores the same
+                low, high = 0, found  # older than all read so far, so it goes after those of the same score
                 while low < high:
                     middle = (low + high) // 2
                     if score[base + middle] <= x:
@@ -157,7 +156,7 @@ def tell(
     out: Any, out_score: Any, n: int, slot: int, base: int, best: int, at: int, end: int,
     score: Any, item: Any, told: Any,
 ) -> int:  # fmt: skip
-    """Note the k best that were not told yet; there is room for k."""
+    """Append those of the k best that were not told yet to ``out``, which has room for k."""
     for i in range(best):
         if told[base + i] == 0:
             told[base + i] = 1
@@ -171,7 +170,7 @@ def tell(
 def crowded(
     base: int, n: int, room: int, k: int, bound: int, bar: float, score: Any, item: Any, when: Any, told: Any
 ) -> Any:
-    """Make room for one more where all is taken: how many are left, and the bar."""
+    """Make room for one more where a subscription tracks as many as it can: how many are left, and the bar."""
     n = purge(base, n, bound, score, item, when, told)
     if n == room:
         n = _drop_beaten(base, n, k, score, item, when, told)

@@ -1,6 +1,7 @@
 """The room of tracks: slabs of a common pool that hold the last readings of one source.
 
-A slab grows while its track does and gives back what no window needs any more. Knows nothing of shapes.
+A slab grows while its track does and gives back what no window needs any more. ``kernels/excursion.py`` and
+``patterns/shape.py`` use it; nothing here knows of shapes.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ def room_of(longest: int) -> int:
 def unneeded(base: int, count: int, longest: int, ended: int, pool_version: Any) -> int:
     """How many of the oldest readings of a track no window will ever need.
 
-    A subscription's own readings are those that appeared while it was there. What waited may have appeared earlier than
-    what is before it and lie in between; a reading *counts* if none before it is of a later version that matters, and
-    then the last ones that count, as many as the longest window has, are all anyone's or older than anyone's.
+    A subscription's own readings are those that appeared while it was active. A reading that waited to be put in order
+    may have an earlier version than readings before it in the track. A reading *counts* if none before it is of a later
+    version that matters. Take the last counting ones, as many as the longest window has: for each subscription, either
+    all of them are its own and fill its window, or the first of them, and so all before it, are older than the
+    subscription.
     """
     if not longest:
         return count
@@ -65,7 +68,7 @@ def pack_tracks(
 ) -> int:
     """Move the slabs together, in the order they lie in, and take room back that is no longer needed; the new end.
 
-    ``ended`` is the first version at which somebody who is still here ended.
+    ``ended`` is the first version at which a subscription that is still kept ended.
     """
     end = 0
     for t in order:

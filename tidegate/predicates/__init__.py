@@ -1,4 +1,7 @@
-"""Conditions on one publication, one file per family. Importing the package registers them all."""
+"""Conditions on one publication, one file per family; ``compile_filter`` makes a ``Filter`` of them.
+
+Importing the package registers all families. Nothing here knows of subscriptions, patterns or an index.
+"""
 
 from tidegate.predicates import bag, comparison, place, place_coordinates, shape, temporal, text, text_hash
 from tidegate.predicates.family import FUNCTIONS, MEASURES, Function, Measure

@@ -3,8 +3,8 @@
 ``a_equals``, ``a_containedBy`` (sub-bag), ``a_contains`` (super-bag) and ``a_overlaps``. An optional third argument is
 the sub-operator of a composite operator: ``a_containedBy(b, (1, 3, 5), '<')`` asks for an injective assignment of the
 members of b to the members of the constant, each smaller than its partner (Keeney et al. 2008; Stevens 2009, §3.3).
-With a relation of the ontology, a member of the
-constant is the list of its possible partners, as it is with the sub-operator IN.
+With a relation of the ontology, a member of the constant is the list of its possible partners, as it is with the
+sub-operator IN. ``predicates/bag_assignment.py`` decides whether an assignment exists.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Bag(Predicate):
 
     @property
     def _asks_for_one(self) -> bool:
-        """Whether one member with a partner is all it takes."""
+        """Whether one member with a partner is enough for the relation."""
         return self.relation == "a_overlaps" or (self.relation == "a_contains" and len(self.members) == 1)
 
     @property
@@ -76,7 +76,7 @@ class Bag(Predicate):
         return ((size, sizes[self.relation]),) + (() if partner is None else (partner,))
 
     def _some_partner(self) -> tuple[Any, Ranges] | None:
-        """The points that have a partner among the members, where they make ranges on one column."""
+        """The points that have a partner among the constant's members, where they make ranges on one column."""
         if self.sub == "IN":
             return _one_of([member for _, some in self.members for member in some], self.attribute)
         kinds = {kind for kind, _ in self.members}
@@ -95,7 +95,7 @@ class Bag(Predicate):
         return column("numbers" if kind == "number" else "texts", self.attribute), union(ranges)
 
     def _one_member(self) -> tuple[Any, Ranges] | None:
-        """A member that must occur: the longest text, or the largest number; of lists, one of the shortest."""
+        """A member that every match has: the longest text, or the largest number; of lists, one of the shortest."""
         if self.sub not in ("=", "IN") or self.relation not in ("a_equals", "a_contains"):
             return None
         if self.sub == "IN":
@@ -123,7 +123,7 @@ class Bag(Predicate):
             return replace(other, negated=False).covers(replace(self, negated=False))
         if other.negated:
             return False
-        if (other.relation, other.sub) == ("a_equals", "="):  # there is one such bag: try it
+        if (other.relation, other.sub) == ("a_equals", "="):  # only one bag matches ``other``: try it
             return is_related(list(other.members), list(self.members), self.relation, self.sub) is not self.negated
         if self.negated:
             return self.covers_ranges(dict(other.hull))
@@ -134,7 +134,7 @@ class Bag(Predicate):
         if "IN" in (self.sub, other.sub):
             return self._covers_lists(other)
         mine, theirs = Counter(self.members), Counter(other.members)
-        known = other.relation in ("a_equals", "a_contains")  # the bag has at least their members
+        known = other.relation in ("a_equals", "a_contains")  # a bag that matches ``other`` has at least its members
         if self.relation == "a_contains":
             return known and mine <= theirs
         if self.relation == "a_overlaps":
@@ -144,7 +144,7 @@ class Bag(Predicate):
         return False
 
     def _covers_lists(self, other: Bag) -> bool:
-        """Whether each partner that the other promises is one of mine, and a different one."""
+        """``covers`` for lists: those of one constant must be contained in different lists of the other."""
         mine, theirs = self._lists(), other._lists()
         if self.relation == "a_contains":
             known = other.relation in ("a_equals", "a_contains")
@@ -167,7 +167,7 @@ class Bag(Predicate):
         size = column("size", self.attribute)
         if self.negated:  # no bag of those sizes can have the relation
             return size in known and not intersect(dict(replace(self, negated=False).hull)[size], known[size])
-        # explicit, because slots=True makes another class of this one than the one super() would ask for
+        # not ``super()``: slots=True replaces this class by another, which ``super()`` would not find
         return Predicate.covers_ranges(self, known)
 
     def call(self) -> tuple[Call, bool]:
@@ -176,7 +176,7 @@ class Bag(Predicate):
 
 
 def _one_of(members: Collection[Member], attribute: str) -> tuple[Column, Ranges] | None:
-    """Where a member is that is one of these, if they are all texts or all numbers."""
+    """The column and ranges of a member that is one of these, if they are all texts or all numbers."""
     kinds = {kind for kind, _ in members} or {"text"}
     if kinds not in ({"number"}, {"text"}):
         return None
@@ -239,9 +239,9 @@ def _semantic(relation: Relation, items: Array | Numbers, wanted: Node) -> Itera
 
 
 def _compiled(attribute: str, relation: str, members: tuple[Member, ...], sub: str, negated: bool) -> Alternatives:
-    if sub == "IN" and members:  # in simpler words, where there are some: these decide more by their hulls
+    if sub == "IN" and members:  # written more simply where possible: the hulls of simpler predicates decide more
         if relation in ("a_equals", "a_contains") and not all(some for _, some in members):
-            relation, members = "a_overlaps", ()  # one has no partner, so it cannot be
+            relation, members = "a_overlaps", ()  # a member without any possible partner: nothing matches
         members = tuple(member for member in members if member[1])
         if not members:
             sub, members = "<", NOTHING

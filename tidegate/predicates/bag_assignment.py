@@ -1,6 +1,7 @@
-"""Whether the members of one bag can be assigned to members of another, each to one of its own.
+"""Whether the members of one bag can be assigned to members of another, no two of them to the same one.
 
-Orders are decided by sorting, everything else by augmenting paths. Knows nothing of publications or columns.
+``predicates/bag.py`` asks this. Orders are decided by sorting, everything else by augmenting paths. Nothing here knows
+of publications or columns.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _partners(member: Member, other: Member, sub: str) -> bool:
 
 
 def _assigned(few: list[Any], many: list[Any], sub: str, flipped: bool) -> bool:
-    """An injective assignment of ``few`` into ``many`` under an order, greedily: hardest to please first."""
+    """An injective assignment of ``few`` into ``many`` under an order, greedily: fewest partners first."""
     if len(few) > len(many):
         return False
     # the member of the bag stands left of the operator; flipped says that ``many`` is the bag

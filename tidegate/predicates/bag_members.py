@@ -1,6 +1,6 @@
 """The members of bags: as points that can be compared with constants, and as columns that the index reads.
 
-A column of members is one of many points. Knows nothing of the relations between bags.
+A column of members has many points per publication. Nothing here knows the relations between bags.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["GAP", "Member", "member"]
 
 #: A member as (kind, point): 1 and 1.0 are the same member, 1 and TRUE are not.
 Member = tuple[str, Any]
-#: NaN or an infinity, of a kind that no constant has: it is counted and has no partner.
+#: NaN or an infinity. No constant is of this kind, so it counts as a member and has no partner.
 GAP: Member = ("gap", 0.0)
 
 

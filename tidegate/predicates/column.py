@@ -60,7 +60,7 @@ Points = Any  # NDArray[np.float64] | pa.Array | Many
 
 
 class Table:
-    """A batch of publications as Arrow arrays by name; what vectorised readings read from."""
+    """A batch of publications as Arrow arrays by name, for ``ColumnReading.points``."""
 
     __slots__ = ("arrays", "length")
 
@@ -73,7 +73,7 @@ class Table:
 
 
 class ColumnReading(ABC):
-    """How one kind of question sees a value. Subclasses give ``point`` for one publication, ``points`` for a table.
+    """How a kind of predicate reads a value. Subclasses define ``point`` for one publication, ``points`` for a table.
 
     The two must agree; that is one of the laws in ``tidegate.testing``.
     """
@@ -128,12 +128,12 @@ class Column(NamedTuple):
         return READINGS[self.reading].point(self.operand, publication)
 
     def plain(self) -> list[Any]:
-        """As JSON knows it; ``restored`` reads it back."""
+        """The column as values that JSON has; ``restored`` reads it back."""
         return [self.reading, self.operand if isinstance(self.operand, str) else to_json(self.operand)]
 
     @staticmethod
     def restored(reading: str, operand: Any) -> Column:
-        """The column that was written so; an unknown reading is a KeyError."""
+        """The column that ``plain`` wrote; an unknown reading is a KeyError."""
         READINGS[reading]
         return Column(reading, operand if isinstance(operand, str) else from_json(operand, NO_LIMITS))
 
@@ -143,7 +143,7 @@ _columns: dict[tuple[str, Operand], Column] = {}
 
 
 def column(reading: str, operand: Operand) -> Column:
-    """The column, from a cache: bulk loading asks for the same few millions of times."""
+    """The column, from a cache: bulk loading needs the same few columns millions of times."""
     found = _columns.get((reading, operand))
     if found is None:
         if len(_columns) >= _CACHED:

@@ -31,7 +31,7 @@ _EXACT_MICROS = float(2**53)
 
 
 def kind_of(node: Node) -> str:
-    """The reading a node asks for: ``number``, ``text``, ``time``, ``truth``; ``any`` for most attributes."""
+    """The reading that a node needs: ``number``, ``text``, ``time``, ``truth``; ``any`` for most attributes."""
     if isinstance(node, Literal):
         if isinstance(node.value, bool):
             return "truth"
@@ -171,7 +171,7 @@ def compare(call: Call, negated: bool) -> Alternatives:
     if _is_constant(left):
         if _is_constant(right):
             kind = _kind_together(left, right)
-            if _is_day(left) and not _is_day(right):  # the day is the range, whichever side it is on
+            if _is_day(left) and not _is_day(right):  # on either side, a day is a range
                 left, right, op = right, left, _MIRRORED[op]
             held = any(low <= _constant(left) < high for low, high in scalar_ranges(op, right, kind))
             return [()] if held else []
@@ -211,7 +211,7 @@ def _is_day(node: Node) -> bool:
 def between(call: Call, negated: bool) -> Alternatives:
     value, low, high = call.args
     if type(value) is Attribute and type(low) is Literal and type(high) is Literal and value.name not in RESERVED:
-        least: Any = low.value  # the shape that millions of subscriptions have, taken the short way
+        least: Any = low.value  # the short way for the form that millions of subscriptions have
         most: Any = high.value
         if type(least) in _NUMERIC and type(most) in _NUMERIC and least <= most and not negated:
             return [(Within(column("number", value.name), ((float(least), nextafter(most, inf)),)),)]

@@ -56,7 +56,7 @@ class Measure:
 FUNCTIONS: dict[str, Function] = {}
 #: Every function with a number as its value; it is compared with a constant.
 MEASURES: dict[str, Measure] = {}
-#: Names of functions that are no predicates, so that one who misspells them is told.
+#: Names of functions that are no predicates, so that ``near_misses`` can suggest them for a misspelt name.
 OTHERS: set[str] = set()
 
 

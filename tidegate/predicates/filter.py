@@ -35,7 +35,7 @@ class Filter:
         return any(all(predicate.holds(publication) for predicate in clause) for clause in self.clauses)
 
     def __and__(self, other: Filter) -> Filter:
-        """What satisfies both."""
+        """The filter of what satisfies both."""
         return Filter(tuple(_simplified(mine + theirs) for mine in self.clauses for theirs in other.clauses))
 
 
@@ -61,7 +61,7 @@ def compile_filter(node: Node, source: Any = None, limits: Limits = DEFAULT_LIMI
         error = _Refused(TypeMismatch, wrong.expected, wrong.got, wrong.node)
     except _Refused as wrong:
         error = wrong
-    for call in walk(node):  # an unknown function is the better explanation of whatever went wrong
+    for call in walk(node):  # an unknown function explains the error better, whatever it was
         if isinstance(call, Call) and not (call.op in FUNCTIONS or call.op in MEASURES or call.op in STRUCTURE):
             error = _unknown(call)
             break
@@ -127,7 +127,7 @@ def _all_of(parts: list[Alternatives], node: Node, limits: Limits) -> Alternativ
 
 
 def _simplified(clause: Clause) -> Clause:
-    """Ranges on the same column intersected (a Within is on a single-valued one); predicates said twice, said once."""
+    """The clause with each predicate once and ranges on one column intersected (a Within is on a single-valued one)."""
     if len({p.column if type(p) is Within else p for p in clause}) == len(clause):
         return clause
     kept: dict[Any, Any] = {}

@@ -1,8 +1,9 @@
-"""What terms mean: isA, equivalent, moreSpecific, lessSpecific and related, by the ontology that is loaded.
+"""Predicates on the meaning of terms: isA, equivalent, moreSpecific, lessSpecific and related.
 
-The ontology is closed when it is loaded, so each of them is a set of terms (Keeney et al. 2008; Stevens 2009,
-table 3.1). A predicate compiles to what ``x IN (…)`` with that set compiles to, and nothing of the ontology is left in
-it.
+The loaded ontology has all that follows from its statements, so each relation to a term is a set of terms (Keeney et
+al. 2008; Stevens 2009, table 3.1). A predicate compiles to what ``x IN (…)`` with that set compiles to, and does not
+refer to the ontology any more. ``asking`` lets the engine record which sets a subscription was compiled with, so that
+it can compile it again when another ontology has other sets.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ __all__ = ["Question", "Relation", "answer", "asking", "expanded", "is_loaded", 
 
 
 class Question(NamedTuple):
-    """A relation and what it is asked about, as it was written: two that differ in a prefix are two."""
+    """A relation and its terms as they were written; the same term written with another prefix is another question."""
 
     relation: str
     about: tuple[str, ...]
 
 
 class Relation(NamedTuple):
-    """The sub-operator of a bag: a relation that still wants its last term; ``related`` has its property."""
+    """The sub-operator of a bag: a relation whose last term is still open; of ``related`` the property is given."""
 
     relation: str
     property: tuple[str, ...]
@@ -46,7 +47,7 @@ _BY_CASE = {name.lower(): name for name in RELATIONS}
 
 
 class _Answers:
-    """What one ontology answered: the texts of each question, and the same as ranges of a text, negated too."""
+    """The cached answers of one ontology: the texts of each question, and these as ranges of a text, negated too."""
 
     def __init__(self, ontology: Ontology | None) -> None:
         self.ontology = ontology
@@ -62,13 +63,13 @@ _noted: ContextVar[dict[Question, tuple[str, ...]] | None] = ContextVar("_noted"
 
 
 def is_loaded() -> bool:
-    """Whether there is an ontology."""
+    """Whether an ontology is loaded."""
     return current.get() is not None
 
 
 @contextmanager
 def asking() -> Iterator[dict[Question, tuple[str, ...]]]:
-    """Note what is asked meanwhile, and what the answers are."""
+    """Record the questions that are asked inside the ``with`` block of this context, with their answers."""
     noted: dict[Question, tuple[str, ...]] = {}
     token = _noted.set(noted)
     try:
@@ -78,7 +79,10 @@ def asking() -> Iterator[dict[Question, tuple[str, ...]]]:
 
 
 def _current() -> _Answers:
-    """Of the ontology there is now. Whoever asks twice keeps it: it may be another one the next time."""
+    """The answers of the ontology that is loaded now.
+
+    A caller with several questions must keep the result: another thread may load another ontology between two calls.
+    """
     global _answers
     found, ontology = _answers, current.get()
     if found.ontology is not ontology:
@@ -106,7 +110,7 @@ def _answered(known: _Answers, question: Question) -> tuple[str, ...]:
 
 
 def values(question: Question, nodes: tuple[Node, ...], call: Node) -> tuple[str, ...]:
-    """The same, and an error at its node where a term is not known; ``nodes`` are the terms."""
+    """``answer``, but a term that the ontology does not know is an error at its node; ``nodes`` are the terms."""
     return _checked(_current(), question, nodes, call)
 
 
@@ -210,9 +214,9 @@ def relation_of(sub: Node) -> Relation | None:
 
 
 def expanded(node: Node) -> Node:
-    """The same expression in plain CQL2, with the sets that the ontology has now; the very same if it asks nothing.
+    """The same expression in plain CQL2, with the sets that the ontology has now; the same node if it asks nothing.
 
-    What the ontology does not know has no members; ``expanded`` never fails on that.
+    A term that the ontology does not know gives an empty set and no error.
     """
     if not isinstance(node, Call):
         return node
@@ -229,18 +233,18 @@ def expanded(node: Node) -> Node:
 
 
 def _listed(value: Node, texts: tuple[str, ...], call: Call) -> Call:
-    """``value IN (…)``. An IN has a member at least; no text comes before the empty one."""
+    """``value IN (…)``. As IN needs a member, an empty set becomes "before the empty text", which no text is."""
     if not texts:
         return Call("<", (value, Literal("")), call.at)
     return Call("in", (value, Array(tuple(map(Literal, texts)))), call.at)
 
 
 def _bag(call: Call, lists: list[tuple[str, ...]]) -> Call:
-    """A bag operator with lists for members, in the simplest words: not all readers know lists of one or of none."""
+    """A bag operator with lists for members, as simple as possible: not all readers know lists of one or of none."""
     value, op = call.args[0], call.op
     if op in ("a_equals", "a_contains") and not all(lists):
-        op, lists = "a_overlaps", [()]  # one has no partner, so it cannot be
-    if lists and not any(lists):  # no text comes before the empty one
+        op, lists = "a_overlaps", [()]  # a member without any possible partner: nothing matches
+    if lists and not any(lists):  # written as "before the empty text", which no text is
         return Call(op, (value, Array((Literal(""),)), Literal("<")), call.at)
     if lists and (op == "a_overlaps" or (op == "a_contains" and len(lists) == 1)):
         some = sorted(set().union(*lists))

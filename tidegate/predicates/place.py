@@ -208,7 +208,7 @@ class WithinDistance(Predicate):
 
 
 def _surely(metres: float) -> float:
-    """A distance with all that rounding may add to it; most near the antipodes, where the arc sine is steep."""
+    """A distance plus the most that rounding may add; that is most near the antipodes, where the arc sine is steep."""
     return metres * (1 + 1e-9) + (1e-6 if metres < 19e6 else 1.0)
 
 

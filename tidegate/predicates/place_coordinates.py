@@ -1,6 +1,6 @@
 """The coordinates of a point as columns: degrees, and the point on a sphere of radius 1.
 
-Knows nothing of the predicates that ask for them.
+``predicates/place.py`` and pattern families with distances use these readings; nothing here knows them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The contract of a predicate: one condition on one publication.
 
 A predicate names its *hull*, ranges on columns that contain every publication it matches, and says whether the hull is
-``exact``, that is, whether nothing else is in it. The index works on hulls alone; only what they leave open is
-settled by ``holds``, one pair of publication and predicate at a time or, where the family can, many at once.
+``exact``, that is, whether nothing else is in it. The index works on hulls alone; for what they leave open it calls
+``settle``, which decides by ``holds`` one pair of publication and predicate at a time or, where the family can, many at
+once. Most families compile to ``Within``, whose hull is exact.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Predicate(ABC):
     @abstractmethod
     def call(self) -> tuple[Call, bool] | None:
         """The CQL2 call it was written as, and whether it was negated: how a predicate that is not exact is stored.
-        None where that is never asked, because the hull alone is stored.
+        None where only the hull is stored.
         """
 
     @classmethod

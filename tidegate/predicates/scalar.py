@@ -1,6 +1,6 @@
 """Readings of single values: numbers, instants, truth values, text, whether there is a value, how two compare.
 
-Numbers may be arithmetic over attributes, text may be folded. What the comparisons and most other families look at.
+Numbers may be arithmetic over attributes, text may be folded. The comparisons and most other families use them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 ``shape(close, (…)) <= 3.5`` is the Euclidean distance of normal forms (Manassiev and Jacobsen 2004, equations 5 and 11)
 against a tolerance. The series has the length of the publication's, or is *stretched*: control points, or a name for
 them, drawn at whatever length the publication has. The index looks these predicates up many at a time
-(``index.shapes``); here is what they mean.
+(``index/shapes.py``); ``ShapePredicate.holds`` defines what they mean.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ _MODES = ("stretched", "stream")
 
 
 class ShapeArguments(NamedTuple):
-    """What a call of ``shape`` asks about."""
+    """The checked arguments of a call of ``shape``."""
 
     attribute: str
     values: Series
@@ -220,7 +220,7 @@ def _readings(node: Node) -> int:
 
 
 def written_out(node: Node) -> Node:
-    """The expression with users' own shapes as the points they stand for: what it means where nobody knows them."""
+    """The expression with names of users' own shapes replaced by their points, for processes that do not know them."""
     if not isinstance(node, Call):
         return node
     if node.op != "shape" or len(node.args) < 2:

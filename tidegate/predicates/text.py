@@ -26,7 +26,7 @@ from tidegate.predicates.ranges import ALL_TEXT, TOP, Point, Ranges, intersect, 
 
 __all__ = ["Like", "regex"]
 
-#: Letters of English and of logs, commonest first: a piece of rare letters prunes more.
+#: Letters of English and of logs, commonest first: a trigram of rare letters excludes more texts.
 _COMMON = " etaoinsrhldcumfpgwybvkxjqz"
 
 
@@ -224,12 +224,12 @@ def _letters(pattern: str) -> Letters:
 
 @lru_cache(maxsize=65_536)
 def _characters(pattern: str) -> frozenset[str]:
-    """The characters a pattern asks for: most patterns do not cover each other, and this tells."""
+    """The characters that a pattern contains; comparing them soon shows that most patterns do not cover each other."""
     return frozenset(letter for letter in _letters(pattern) if letter)
 
 
 def _beginning(low: str, high: Point) -> Letters:
-    """What all texts of a range start with, as a pattern."""
+    """The common beginning of all texts of a range, as a pattern."""
     if high == low + "\0":
         return tuple(low)
     shared = 0

@@ -1,7 +1,7 @@
-"""Texts as numbers that tell them apart: two readings of 52 bits of a hash each, for whoever only asks whether two are
-the same.
+"""Texts as numbers: two readings of 52 bits of a hash each, which show whether two texts are the same.
 
-Of a million texts two have both in common once in 10^19 tries.
+``patterns/past_compile.py`` uses them to compare texts with those of remembered events. Of a million texts two have
+both in common once in 10^19 tries.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""From a subscription to what matches it: its expression compiled to a filter or a pattern, its time of activity, its
-expression as other processes understand it. Knows nothing of an index, an engine or a store.
+"""From a subscription to a filter or a pattern: ``compile_subscription`` compiles its expression and its activity.
+
+The engine, the pipeline and the command line call it. ``subscriptions/expansion.py`` writes an expression so that other
+processes understand it. Nothing here knows of an index, an engine or a store.
 """
 
 from tidegate.subscriptions.compile import compile_subscription, compile_where, expression_of

@@ -1,4 +1,4 @@
-"""Making very many subscriptions at once."""
+"""Loading very many subscriptions at once, as the engine and the registry do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ __all__ = ["without_garbage_collection"]
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Loading makes many small objects and no cycles; looking for cycles would take a third of the time."""
+    """Switch the garbage collector off inside the ``with`` block of this context.
+
+    Loading makes many small objects and no cycles; looking for cycles would take a third of the time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

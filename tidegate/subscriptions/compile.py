@@ -1,6 +1,7 @@
 """From a subscription, or an expression tree, to a filter, or to a pattern and its filters.
 
-A pattern stands alone or beside conditions joined by AND. Those decide which publications it sees: filter first.
+The engine, the pipeline and the command line call ``compile_subscription``. A pattern stands alone or beside conditions
+joined by AND. These conditions become part of each of its filters: they decide which publications the pattern sees.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def expression_of(subscription: Subscription, limits: Limits) -> Node:
 
 
 def compile_subscription(subscription: Subscription, limits: Limits) -> Filter | Pattern:
-    """What a subscription means, its time of activity included: that is a range of ``time`` like any other."""
+    """The filter or pattern of a subscription. Its time of activity is added as a range of ``time`` like any other."""
     found = compile_where(expression_of(subscription, limits), subscription.where, limits, activity(subscription))
     if isinstance(found, Pattern):
         begins, ends = (None if w is None else micros(w) for w in (subscription.active_from, subscription.active_until))
@@ -45,7 +46,7 @@ def compile_subscription(subscription: Subscription, limits: Limits) -> Filter |
 def compile_where(
     node: Node, source: Any = None, limits: Limits = DEFAULT_LIMITS, bounds: Sequence[Node] = ()
 ) -> Filter | Pattern:
-    """What an expression means. ``source`` is what it was read from; ``bounds`` are conditions to be added to it."""
+    """The filter or pattern of an expression. ``source`` is the text or JSON of it; ``bounds`` are added conditions."""
     patterns = [(part, family) for part in walk(node) if (family := family_of(part)) is not None]
     if not patterns:
         filter = compile_filter(node, source, limits)

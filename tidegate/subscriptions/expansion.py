@@ -1,5 +1,5 @@
 """Expressions that every process understands: shapes of the user's own are written out as numbers, terms of an ontology
-as the lists of terms that they mean. Registries store these, so that workers need neither.
+as the lists of terms that they mean. The registry stores these, so that workers need neither shapes nor ontology.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Where = str | dict[str, Any] | bool
 def self_contained(subscription: Subscription, limits: Limits) -> tuple[Where, Where | None]:
     """The expression without what other processes do not know: shapes of the user's own, terms of an ontology.
 
-    Beside it, where it has such terms, stands the expression as it was written: another ontology gives it another
-    meaning.
+    Where it has terms of an ontology, the expression as it was written comes second, else None: the registry keeps it
+    to expand it again with another ontology.
     """
     as_written: Where = subscription.where
     if not named_shapes.own() and not is_loaded():
