@@ -56,22 +56,12 @@ class ShardFacts:
 
     @staticmethod
     def from_json(told: Any) -> ShardFacts:
-        """The facts that were written so, by this version or one before."""
+        """The facts that were written so; another version is refused."""
         if not isinstance(told, dict):
             raise SnapshotError("the facts of a shard as an object", type(told).__name__)
-        version = told.get("version", 0)
-        if version not in (0, _VERSION):
-            raise SnapshotError(f"the facts of a shard in version {_VERSION} or before", f"version {version}")
-        values = {name: value for name, value in told.items() if name != "version"}
+        if told.get("version") != _VERSION:
+            raise SnapshotError(f"the facts of a shard in version {_VERSION}", f"version {told.get('version')}")
         try:
-            return ShardFacts(**(values if version else _renamed(values)))
+            return ShardFacts(**{name: value for name, value in told.items() if name != "version"})
         except TypeError as error:
             raise SnapshotError("the facts of a shard", str(error)) from None
-
-
-def _renamed(values: dict[str, Any]) -> dict[str, Any]:
-    """The facts as they were before they had a version."""
-    values["kept_items"], values["kept_pairs"] = values.pop("kept", (0, 0))
-    values["topk_forms"] = values.pop("topk-forms", [])
-    values["counts"] = {name: values.pop(name) for name in ("cut", "unscored") if name in values}
-    return values
