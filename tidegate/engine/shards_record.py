@@ -1,4 +1,7 @@
-"""What a snapshot of an engine says of its shards of patterns beside their arrays: a typed record with a format."""
+"""What a snapshot of an engine says of its shards of patterns, beside their arrays: a typed record with a format.
+
+``PatternShards`` writes a ``ShardsRecord`` in ``save`` and reads it in ``load``.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class ShardFacts:
     topk_forms: list[str] = field(default_factory=list)
     """The forms of ``TopK``, as its arrays number them."""
     born: int | None = None
-    """The version at which somebody first asked ``Past``; publications that appeared before are not remembered."""
+    """The version of the first subscription of ``Past``; publications that appeared before it are not remembered."""
     remembers: bool = False
     """Whether ``Past`` has a history, so that subscriptions see what was remembered before they were made."""
     refused: dict[str, int] = field(default_factory=dict)
@@ -51,12 +51,12 @@ class ShardFacts:
         self.counts[name] = self.counts.get(name, 0) + more
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON knows it; ``from_json`` reads it back. Lists and dictionaries are shared, not copied."""
+        """The facts as a JSON value, which ``from_json`` reads back. Lists and dictionaries are shared, not copied."""
         return {"version": _VERSION, **{each.name: getattr(self, each.name) for each in fields(self)}}
 
     @staticmethod
     def from_json(told: Any) -> ShardFacts:
-        """The facts that were written so, by this version or one before."""
+        """The facts that ``to_json`` wrote, in this version of Tidegate or an earlier one."""
         if not isinstance(told, dict):
             raise SnapshotError("the facts of a shard as an object", type(told).__name__)
         version = told.get("version", 0)
@@ -70,7 +70,7 @@ class ShardFacts:
 
 
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:
-    """The facts as they were before they had a version."""
+    """Facts written before they had a version, under the names of today."""
     values["kept_items"], values["kept_pairs"] = values.pop("kept", (0, 0))
     values["topk_forms"] = values.pop("topk-forms", [])
     values["counts"] = {name: values.pop(name) for name in ("cut", "unscored") if name in values}

@@ -253,7 +253,7 @@ class Log(Closing):
             return drop(self.directory, before, oldest, size)
 
     def close(self) -> None:
-        """Wait for what is being written, then let go of all files."""
+        """Wait for writes that are under way, then close all files."""
         with self._turns.alone(), self._poll:
             if not self._is_closed:
                 self._is_closed = True

@@ -101,7 +101,7 @@ class LogSegment(Closing):
             self.refresh()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._index)
 
     def _read(self, number: int, most: int = 1) -> tuple[int, DurableEntry]:
