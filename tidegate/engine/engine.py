@@ -304,7 +304,7 @@ class Engine(Closing):
 
     @property
     def renewed(self) -> int:
-        """How many subscriptions changed their meaning when the last ontology was loaded."""
+        """How many subscriptions changed their meaning when the engine last noticed a new ontology."""
         return self._renewed
 
     @property

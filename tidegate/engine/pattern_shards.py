@@ -45,7 +45,7 @@ _COUNTS = ("unscored", "cut")
 
 
 class PatternShards:
-    """The patterns of an engine, spread over as many shards as there are cores; ``past`` patterns share one more."""
+    """The patterns of an engine, spread over a shard per core (at most 8); ``past`` patterns share one more shard."""
 
     def __init__(self, lateness: int, combinations: int, shards: int | None = None, keep: int = KEEP) -> None:
         self.lateness, self._combinations, self._keep = lateness, combinations, keep
@@ -154,7 +154,7 @@ class PatternShards:
 
     @contextmanager
     def _whole_or_stopped(self) -> Iterator[None]:
-        """After an error, when memory and history may differ, stop the engine: every later ``publish`` raises."""
+        """With a history, stop the engine after an error, when both may differ: every later ``publish`` raises."""
         try:
             yield
         except BaseException as error:

@@ -49,7 +49,7 @@ class Ontology:
         self.missing = reading.missing
         """Ontologies that the files import and that were not given: nothing is fetched."""
         self.declared = reading.prefixes
-        """Prefixes that the files declare. They are theirs and not ours, and serve as hints."""
+        """Prefixes that the files declare. They are used for hints in errors only, not in expressions."""
         self._graph = closed(reading, self.prefixes)
         self.version = next(_versions)
 

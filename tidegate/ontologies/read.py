@@ -33,11 +33,11 @@ class ParsedTriples:
 
     sources: list[str] = field(default_factory=list)
     triples: dict[Triple, int] = field(default_factory=dict)
-    """With the number of the source that states each first."""
+    """Each triple with the number of the file that states it first."""
     literals: dict[ox.Literal, str] = field(default_factory=dict)
     """The term of ours that stands for each literal."""
     prefixes: dict[str, str] = field(default_factory=dict)
-    """What files declare, for hints only."""
+    """Prefixes that the files declare, for hints only."""
 
     @property
     def counts(self) -> dict[str, int]:

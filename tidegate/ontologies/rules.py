@@ -37,7 +37,7 @@ def extend(graph: Graph, counts: Mapping[str, int]) -> bool:
     return len(graph) > before
 
 
-# --- what is below what ---------------------------------------------------------------------------------------------
+# --- the order of classes and properties ----------------------------------------------------------------------------
 
 
 @_rule("scm-cls")
@@ -133,7 +133,7 @@ def domains(graph: Graph, counts: Mapping[str, int]) -> Iterator[Triple]:
                 yield q, word, c
 
 
-# --- types of individuals -------------------------------------------------------------------------------------------
+# --- facts about individuals ----------------------------------------------------------------------------------------
 
 
 @_rule("cls-oo")

@@ -168,8 +168,8 @@ class Combine:
     ) -> Raised:
         """Take the publications that appeared, let the clock run to ``clock``, and return what that raises.
 
-        ``first`` is the first moment of the clock, given only with the first publications that ever appeared. Without
-        ``ids`` only the publication that raised a notification is named, which is all that its grouped form has.
+        ``first`` is the first moment of the clock, given only when the clock begins to run. Without ``ids`` only the
+        publication that raised a notification is named, which is all that its grouped form has.
         """
         facts = self.arrays.facts
         before = facts.clock
@@ -248,8 +248,9 @@ class Combine:
                 self._waiting.replace(_nothing(width))
             return ready
         n = int(np.searchsorted(everything.time[rows], LONG_AGO if clock is None else clock, "left"))
-        ready, rest = everything.picked(rows[:n]), everything.picked(rows[n:])  # copies, because the next
-        self._waiting.replace(rest)  # line overwrites the arrays of those that waited
+        # Copies, because ``replace`` overwrites the arrays in which the publications that waited lie.
+        ready, rest = everything.picked(rows[:n]), everything.picked(rows[n:])
+        self._waiting.replace(rest)
         return ready
 
     def _raised(self, told: list[tuple[Family, list[FamilyResult]]], ids: bool) -> Raised:

@@ -44,10 +44,10 @@ class Arrivals:
     turn: NDArray[np.int64]
     """In which order they appeared; those that appeared together have the same."""
     version: NDArray[np.int64]
-    """The subscriptions' version at which they appeared."""
+    """The version of the registry (or count of calls, in process) at which they appeared."""
     offsets: NDArray[np.int64]
     letters: NDArray[np.uint8]
-    """Ids."""
+    """The ids: that of i is ``letters[offsets[i]:offsets[i + 1]]``."""
     phase: NDArray[np.uint8]
     hash: NDArray[np.uint64]
     """128 bits of id and phase."""
@@ -71,7 +71,7 @@ class Arrivals:
         return Arrivals(time, clock, turn, version, offsets, letters, *rest, start, hits)
 
     def in_order(self, by_turn: bool) -> NDArray[np.int64]:
-        """The rows in the order of time, id and phase; with ``by_turn``, of one time what appeared first."""
+        """The rows in the order of time, then of appearance if ``by_turn``, then of id and phase."""
         order = np.argsort(self.time, kind="stable")
         turn = self.turn if by_turn else np.zeros(len(self), np.int64)
         order_ties(order, self.time, turn, self.offsets, self.letters, self.phase)

@@ -120,7 +120,7 @@ class Admission(NamedTuple):
     begins: int
     """The moment before which it sees nothing."""
     ends: int
-    """The last moment at which anything is told."""
+    """The last moment at which it may raise anything."""
 
 
 class Family(ABC):
@@ -130,7 +130,7 @@ class Family(ABC):
     ops: ClassVar[tuple[str, ...]] = ()
     """Names of the calls that may be of the family; its own name if there are none."""
     arity: ClassVar[tuple[int, int]]
-    """Of the call that is claimed."""
+    """The least and the most arguments of a call that is claimed."""
     takes_all: ClassVar[bool] = False
     """Whether the whole expression is compiled, wherever in it the calls stand."""
     example: ClassVar[str]
@@ -142,9 +142,9 @@ class Family(ABC):
         self.since = arrays.get(f"{own}-since", np.int64)
         self.until = arrays.get(f"{own}-until", np.int64)
         self.end = arrays.get(f"{own}-end", np.int64)
-        """The last moment at which the clock tells it anything."""
+        """The last moment at which the clock may raise anything of it."""
         self.closing = arrays.get(f"{own}-closing", np.int64)
-        """The time of the last publication that tells it anything."""
+        """The latest time of a publication that may raise anything of it."""
 
     # --- language ---------------------------------------------------------------------------------------------------
 

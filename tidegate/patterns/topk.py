@@ -1,6 +1,6 @@
 """``topk(k, window, score)``: a publication is notified once, when it first is one of the k best in the window.
 
-That is when it arrives, or later, when better ones expire; then ``advance`` raises it without any new publication.
+That is when it arrives, or later, when better ones expire; this takes only the clock and no new publication.
 Semantics of the OpenIoT deliverable D4.5.1, §2.2.2. The algorithm is described in ``kernels/topk.py``.
 """
 

@@ -41,7 +41,7 @@ class ShapeLookup(NamedTuple):
     """The transform and the structure with which a deployment looks shapes up. The answers do not depend on them."""
 
     transform: str | Transform = "fft"
-    """Its name, or one that was fitted to data; lengths that it was not fitted to have the default."""
+    """The name of a transform, or one that was fitted to data; lengths that it was not fitted to use the default."""
     structure: str = CASCADE
     features: int = FEATURES
 

@@ -29,7 +29,7 @@ class Structure(ABC):
 
     name: ClassVar[str]
     extra: ClassVar[str | None] = None
-    """The extra of the package that it is made with, if it takes one."""
+    """The optional extra whose package is needed to build the structure; None if it needs none."""
 
     @abstractmethod
     def __init__(self, features: NDArray[np.float64], radii: NDArray[np.float64]) -> None: ...

@@ -48,7 +48,7 @@ class SeriesHistory:
     origins: Rows
     """The source of each part, as a number."""
     days: float
-    """From the first time to the last."""
+    """Days from the first time to the last."""
 
     @classmethod
     def readings(cls, sources: Rows, times: Rows, values: Numbers) -> SeriesHistory:
@@ -90,7 +90,7 @@ class Distances:
     """Whether a window is the next of the same source, so that one run can hold both."""
     days: float
     sources: int
-    """How many there are in the history."""
+    """How many sources there are in the history."""
 
 
 # --- distances ------------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def _rough(values: Numbers, pattern: Numbers, out: Numbers) -> None:
         out[first : first + many] = np.where(lost, np.nan, np.sqrt(np.maximum(square, 0.0)))
 
 
-# --- what follows ---------------------------------------------------------------------------------------------------
+# --- outcomes -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -209,12 +209,12 @@ class ToleranceOutcome:
     notifications: int
     per_day: float
     per_source: float
-    """Per day and source."""
+    """Notifications per day and source."""
     sources: int
-    """Of how many sources there would have been a notification at all."""
+    """How many sources would have brought any notification."""
     windows: int
     share: float
-    """Of all windows."""
+    """The share of all windows that are within the tolerance."""
 
 
 @dataclass(frozen=True)

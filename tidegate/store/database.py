@@ -156,7 +156,7 @@ class Database:
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
-        """Hold a lock that no other process or thread holds, and that ends with the process. Oracle has none."""
+        """Hold a lock that no other process or thread holds, and that ends with the process. Does nothing on Oracle."""
         if self.kind == "oracle":  # its locks by name need a right that few have
             yield
             return
