@@ -56,7 +56,7 @@ class ShardFacts:
 
     @staticmethod
     def from_json(told: Any) -> ShardFacts:
-        """The facts that ``to_json`` wrote, in this version of Tidegate or an earlier one."""
+        """The facts that were written so, by this version or one before."""
         if not isinstance(told, dict):
             raise SnapshotError("the facts of a shard as an object", type(told).__name__)
         version = told.get("version", 0)
@@ -70,7 +70,7 @@ class ShardFacts:
 
 
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:
-    """Facts written before they had a version, under the names of today."""
+    """The facts as they were before they had a version."""
     values["kept_items"], values["kept_pairs"] = values.pop("kept", (0, 0))
     values["topk_forms"] = values.pop("topk-forms", [])
     values["counts"] = {name: values.pop(name) for name in ("cut", "unscored") if name in values}
