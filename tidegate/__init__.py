@@ -1,7 +1,7 @@
 """Tidegate: standing subscriptions over streams of sensor readings, events and logs.
 
-A name is imported when it is first asked for: whoever wants the engine does not wait for Spark, and the small processes
-that Spark starts for our source do not wait for the compiler.
+The public names are in ``__all__``. Each is imported when it is first used, so that a program that uses ``Engine`` does
+not wait for Spark, and the small processes that Spark starts for our source do not wait for the compiler.
 """
 
 from importlib import import_module
@@ -72,7 +72,7 @@ __all__ = [
     "session",
 ]
 
-#: Where names come from that are not errors.
+#: The modules of all public names that are not errors.
 _HOMES = {
     "tidegate.engine.engine": ("Engine",),
     "tidegate.engine.explain": ("Explanation",),

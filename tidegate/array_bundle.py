@@ -1,6 +1,7 @@
-"""Several arrays in one piece of bytes: what is written by one process and read, without copying, by another.
+"""Several arrays in one piece of bytes or one file, which one process writes and another reads without copying.
 
-A header of JSON says what the arrays are; their bytes follow, aligned. Knows nothing of what they mean.
+Index snapshots and the state of pattern shards are stored so. A header of JSON gives name, type and shape of each
+array; their bytes follow, aligned. Knows nothing of what the arrays mean.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ _ALIGN = 64
 
 
 def packed(arrays: Mapping[str, NDArray[Any]], facts: Any = None) -> bytes:
-    """The arrays and some facts (as JSON knows them) as bytes."""
+    """The arrays and ``facts`` (any JSON value) as bytes."""
     return b"".join(_pieces(arrays, facts))
 
 
 def write(path: Path, arrays: Mapping[str, NDArray[Any]], facts: Any = None) -> None:
-    """The same to a file, without a second copy of it all in memory."""
+    """Write what ``packed`` returns to a file, without a second copy of it in memory."""
     with path.open("wb") as file:
         file.writelines(_pieces(arrays, facts))
 
@@ -47,7 +48,7 @@ def _pieces(arrays: Mapping[str, NDArray[Any]], facts: Any) -> Iterator[Any]:
 
 
 def unpacked(data: Any, at: str = "") -> tuple[dict[str, NDArray[Any]], Any]:
-    """What was packed; the arrays lie in the bytes that were given."""
+    """The arrays and facts that were packed; the arrays are views of the given bytes. ``at`` is named in an error."""
     view = memoryview(data)
     try:
         if bytes(view[:4]) != _MAGIC:
@@ -65,10 +66,10 @@ def unpacked(data: Any, at: str = "") -> tuple[dict[str, NDArray[Any]], Any]:
 
 
 def read(path: Path) -> tuple[dict[str, NDArray[Any]], Any]:
-    """A bundle that is a file, mapped."""
+    """The arrays and facts of a file, which is mapped into memory."""
     try:
         with path.open("rb") as file:
-            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # writable: kernels are compiled for such
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # writable, as kernels are compiled for
     except (OSError, ValueError) as error:
         raise StoreError("a file with a bundle of arrays", f"{error}", str(path)) from None
     return unpacked(data, str(path))

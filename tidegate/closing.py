@@ -1,4 +1,4 @@
-"""What is opened once, used, and closed: an engine, a registry, a log, a history. Knows nothing of what they hold."""
+"""``Closing``, the base of what is opened, used and closed: engine, registry, log, history. Knows none of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is open."""
+        """Release files, connections and threads."""
 
     def __enter__(self) -> Self:
         return self

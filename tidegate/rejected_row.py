@@ -1,6 +1,7 @@
 """A row that was left out, and why: what is kept of publications that cannot be taken when the rest goes on.
 
-Knows nothing of where the row came from; who counts rows says which row 0 is.
+``records`` and the batches of the index make ``RejectedRow``, runs keep them as ``QuarantinedRow``. Knows nothing of
+where the row came from: the caller that counts the rows decides which is row 0.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class RejectedRow(NamedTuple):
 
 
 class QuarantinedRow(NamedTuple):
-    """What was no publication, as it is kept for whoever wants to mend it: why, and the row itself as text."""
+    """A row that was no publication, kept so that a person can mend it: why, and the row itself as text."""
 
     reason: str
     row: str

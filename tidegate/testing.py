@@ -1,7 +1,7 @@
-"""The laws: what must hold for every predicate family and every engine, whatever they are fed.
+"""The laws: what must hold for every predicate family and every engine, for any subscriptions and publications.
 
-Each law is a plain function that takes drawn instances and asserts. A new family is held to all of them by naming its
-expressions; nothing here knows a family by name, nor the library that draws the instances.
+Each law is a plain function that takes drawn instances and asserts. Tests call them with the expressions of each
+family; nothing here knows a family by name, nor the library that draws the instances.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Oracle = Callable[[Node, Publication], bool]
 
 
 class Matcher(Protocol):
-    """What the laws ask of an engine: the in-process one, or whatever wraps another."""
+    """The methods that the laws call: those of ``Engine``, or of a wrapper around another matcher."""
 
     def subscribe(self, subscription: Subscription) -> None: ...
     def unsubscribe(self, id: str) -> None: ...
@@ -137,7 +137,7 @@ def missing_never_matches(node: Node, publications: Sequence[Publication]) -> No
 
 
 def points_agree(node: Node, publications: Sequence[Publication]) -> None:
-    """The readings of a condition see the same in publications and in the table of them."""
+    """The columns of a condition give the same points for publications as objects and for the table of them."""
     seen = ArrowBatch(as_table(publications)).table
     for predicate in _predicates(node):
         for at, _ in predicate.hull:
@@ -190,7 +190,7 @@ def cutting_changes_nothing(
 def restart_changes_nothing(
     nodes: Sequence[Node], publications: Sequence[Publication], directory: str | os.PathLike[str]
 ) -> None:
-    """Half of the subscriptions, a snapshot, the other half: as if there had been no snapshot, before and after it."""
+    """An engine saved after half of the subscriptions and loaded gives the same as one that was never saved."""
     wanted = subscriptions(nodes)
     half = len(wanted) // 2
     expected = Engine(wanted).publish(list(publications))
@@ -222,12 +222,12 @@ def spark_agrees(spark: SparkSession, nodes: Sequence[Node], publications: Seque
 def patterns_agree_on_spark(
     spark: SparkSession, subscriptions: Sequence[Subscription], publications: Sequence[Publication]
 ) -> None:
-    """The same for subscriptions with patterns, to which all publications appear together."""
+    """What ``spark_agrees`` checks, for subscriptions with patterns, to which all publications appear together."""
     from tidegate.pipeline.match import match
 
     table = as_table(publications)
     flat = sorted(Engine(subscriptions).publish(table).to_pylist(), key=str)
-    grouped = _told_of(Engine(subscriptions).publish(table, grouped=True))  # an engine remembers: one for each
+    grouped = _told_of(Engine(subscriptions).publish(table, grouped=True))  # patterns have state: an engine for each
     frame = spark.createDataFrame(table)
     for cut in (frame.coalesce(1), frame.repartition(3)):
         assert sorted(match(cut, subscriptions).toArrow().to_pylist(), key=str) == flat
@@ -249,9 +249,9 @@ def changes_leave_no_trace(
     changes: Iterable[tuple[str, int]],
     make: Factory = Engine,
 ) -> None:
-    """Subscriptions that come and go in any order, matched in between, leave what is there at the end and no more.
+    """After any sequence of added and removed subscriptions an engine equals one made with those that are left.
 
-    A change is ("add", i), ("remove", i) or ("publish", anything); those that make no sense there are skipped.
+    A change is ("add", i), ("remove", i) or ("publish", anything); those that are impossible at their turn are skipped.
     """
     wanted = subscriptions(nodes)
     engine, alive = make(()), dict[str, Subscription]()

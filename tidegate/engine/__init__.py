@@ -1,4 +1,4 @@
-"""The engine in process: publish, patterns by shard, the history of events, explain. Knows nothing of Spark."""
+"""The engine in process: ``Engine``, its shards of patterns, its history of events, explain. Knows nothing of Spark."""
 
 from tidegate.engine.engine import Engine
 

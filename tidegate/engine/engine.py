@@ -1,6 +1,7 @@
 """The engine in process: subscriptions in, publications in, notifications out, without Spark.
 
-For edge devices, notebooks and tests; the pipeline on Spark runs the same index.
+``Engine`` gives subscriptions without a pattern to an ``Index`` and those with one to ``PatternShards``. It is for edge
+devices, notebooks and tests; the pipeline on Spark runs the same index and patterns. Knows nothing of Spark.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ class Engine(Closing):
                 self._index.remove(number)
 
     def _notice(self) -> None:
-        """Where another ontology was loaded, let those subscriptions mean by it what they ask for, all at once."""
+        """If another ontology was loaded, compile anew the subscriptions whose meaning it changes, all at once."""
         if self._asked.version == ontologies.version():
             return
         with self._changing:
@@ -131,7 +132,7 @@ class Engine(Closing):
                 self._renewed = len(changed)
 
     def _renew(self, changed: list[int]) -> None:
-        """Index subscriptions anew. Whoever matches meanwhile has the index as it was; patterns wait for the lock."""
+        """Index subscriptions anew. Threads that match meanwhile use the old index; patterns wait for the lock."""
         filters: list[tuple[int, Filter]] = []
         patterns: list[tuple[int, Pattern]] = []
         gone: list[int] = []
@@ -155,7 +156,7 @@ class Engine(Closing):
                 else:
                     gone.append(before)
                     filters.append((number, found))
-            for number, pattern in patterns:  # once all that share a filter have let go of it
+            for number, pattern in patterns:  # only after all that shared a filter were removed
                 self._stage.add(number, pattern)
             index = self._index.changed(gone, filters)
         self._index, old = index, self._index
@@ -192,8 +193,8 @@ class Engine(Closing):
         """Match publications; notifications come ordered by time and subscription id.
 
         An Arrow table gives an Arrow table, a row per notification. With ``grouped`` it is a row per publication that
-        matched something, with the ids of its subscriptions in no particular order. What patterns tell is grouped by
-        the publication that raised it, with the time of the notification.
+        matched something, with the ids of its subscriptions in no particular order. Notifications of patterns are
+        grouped by the publication that raised them, with the time of the notification.
         """
         self._notice()
         if isinstance(publications, pa.Table | pa.RecordBatch):
@@ -209,7 +210,7 @@ class Engine(Closing):
         raised = self._raised(batch)
         self._count(batch)
         found = [table for table in (plain, *self._tables(raised)) if table.num_rows]
-        if len(found) < 2:  # which is in order
+        if len(found) < 2:  # a single table is in order already
             return found[0] if found else plain
         return notification_tables.by_time(pa.concat_tables(found))
 
@@ -298,17 +299,17 @@ class Engine(Closing):
 
     @property
     def refused(self) -> dict[str, int]:
-        """Publications that are no part of an event as they should be (an END without its START), by reason."""
+        """How many publications could not be part of an event (an END without its START, say), by reason."""
         return self._stage.refused
 
     @property
     def renewed(self) -> int:
-        """How many subscriptions got another meaning by the last ontology that was noticed."""
+        """How many subscriptions changed their meaning when the engine last noticed a new ontology."""
         return self._renewed
 
     @property
     def cut(self) -> int:
-        """How often a ``together`` had more combinations than are told."""
+        """How often a ``together`` had more combinations than the limit, so that some raised no notification."""
         return self._stage.count("cut")
 
     # --- keeping ----------------------------------------------------------------------------------------------------
@@ -352,6 +353,6 @@ class Engine(Closing):
         return engine
 
     def close(self) -> None:
-        """Wait for work aside to end. An engine can also be used in a ``with`` statement."""
+        """Wait for threads in the background to end. An engine can also be used in a ``with`` statement."""
         self._index.close()
         self._stage.close()

@@ -1,7 +1,8 @@
-"""Events between an engine and its history: what was remembered is written before anybody is told, and read at start.
+"""Events between an engine and its history: written before notifications are returned, and read back at the start.
 
-The history is a database in ``store``, which is above the engine; here is what an engine wants of it. Knows nothing of
-databases.
+``PatternShards`` calls ``written``, ``retired``, ``knows`` and ``replayed``. The history itself, ``store.History``, is
+a database in a package above the engine; the protocol ``EventHistory`` lists the methods that the engine calls. Knows
+nothing of databases.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class EventHistory(Protocol):
 
 
 def written(history: EventHistory, batch: Batch, found: Passed, fates: Fates) -> None:
-    """Write what became of a batch; it is durable when this returns."""
+    """Write to the history which publications of a batch began or ended an event or were refused; durable on return."""
     fated = np.flatnonzero(fates.fate != NOT_REMEMBERED)
     if not len(fated):
         return
@@ -126,7 +127,7 @@ def written(history: EventHistory, batch: Batch, found: Passed, fates: Fates) ->
 def _given(
     batch: Batch, rows: NDArray[np.int64], *, whole: bool = False
 ) -> tuple[list[str], list[str], list[str | None], list[str]]:
-    """Ids, sources, phases and texts of some rows of a batch."""
+    """Ids, sources, phases and bodies (``stored_bodies``) of some rows of a batch."""
     if isinstance(batch, ObjectBatch):
         some = [batch.publications[i] for i in rows.tolist()]
         bodies = of_publications(some, whole=whole)
@@ -146,7 +147,7 @@ def _whole(times: NDArray[np.float64]) -> list[int]:
 
 
 def retired(history: EventHistory, leaving: Sequence[Leaving]) -> None:
-    """Give events that leave memory to the history."""
+    """Write to the history the events that leave memory."""
     history.retire(
         [
             (group.key, start, end, number)
@@ -157,7 +158,7 @@ def retired(history: EventHistory, leaving: Sequence[Leaving]) -> None:
 
 
 def knows(history: EventHistory, asked: Elder) -> bool:
-    """Whether one of those that left is what is asked for."""
+    """Whether the history has an event that left memory and is what the question asks for."""
     start, end = ((ceil(max(low, -_FAR)), floor(min(high, _FAR - 1))) for low, high in (asked.start, asked.end))
     return history.has_elder(asked.key, start, end, asked.after)
 
@@ -167,7 +168,7 @@ _FAR = 2**63
 
 
 def _places(hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Where each of the wanted publications is."""
+    """The row of each wanted publication, found by its hash of 128 bits."""
     order = np.lexsort((hashes[:, 1], hashes[:, 0]))
     at = np.searchsorted(hashes[order, 0], wanted[:, 0])
     while (other := np.flatnonzero(hashes[order[at], 1] != wanted[:, 1])).size:  # two with the same first half
@@ -176,9 +177,9 @@ def _places(hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[n
 
 
 def replayed(history: EventHistory) -> Iterator[list[tuple[Batch, NDArray[np.int64]]]]:
-    """All that a history remembers, in order, as batches with the numbers of their publications.
+    """All publications of a history, in order, as batches with the numbers of their publications.
 
-    Those that are yielded together belong together: they are apart only because no table holds them all.
+    The batches of one list must be replayed together: they are several only because no one table holds them all.
     """
     for heard in history.replay():
         try:
@@ -193,7 +194,7 @@ def replayed(history: EventHistory) -> Iterator[list[tuple[Batch, NDArray[np.int
 
 
 def check_replayed(fates: Fates) -> None:
-    """Refuse a history that tells what cannot be."""
+    """Raise if a replayed publication was refused: then the history is damaged."""
     wrong = fates.fate[fates.fate < NOT_REMEMBERED]
     if len(wrong):
         raise StoreError("a history of whole events", f"an {REFUSALS[int(wrong[0])]}", "the history")

@@ -22,8 +22,8 @@ __all__ = ["Explanation", "explain"]
 class Explanation:
     """One node: its text, whether it held, the attributes it looked at (None: missing), and the nodes below.
 
-    Whether a pattern holds is not for one publication to say: it held if the pattern sees the publication, and the
-    nodes below are its filters.
+    One publication does not decide whether a pattern holds; the node of a pattern held if the pattern sees the
+    publication, and the nodes below are its filters.
     """
 
     text: str
@@ -62,7 +62,7 @@ def explain(node: Node, publication: Row) -> Explanation:
     if isinstance(node, Call) and node.op in ("or", "not"):
         parts = tuple(explain(arg, publication) for arg in node.args)
         text = "OR" if node.op == "or" else to_text(node)
-        if any(part.has_pattern for part in parts):  # what was remembered decides, so either may be
+        if any(part.has_pattern for part in parts):  # the state of the pattern decides, so both outcomes are possible
             return Explanation(text, any(part.held or part.has_pattern for part in parts), {}, parts)
         return Explanation(text, _held(node, False, publication), {}, parts)
     held = _held(node, False, publication)

@@ -1,7 +1,8 @@
-"""Patterns in process: publications to shards, a thread each, and what they tell back.
+"""Patterns in process: ``PatternShards`` gives publications to shards, a thread each, and returns what they raise.
 
-What Spark's combine step is to the pipeline, this is to the engine: it says what appeared when, keeps the clock, and
-leaves the patterns to ``Combine``.
+``Engine`` has one and publishes to it under its lock. It does for the engine what the combine step on Spark does for
+the pipeline: it stamps publications with the order in which they appeared, keeps the clock, and leaves the patterns to
+one ``Combine`` per shard. Events of ``past`` patterns go through ``event_history`` to a history, if there is one.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from tidegate.patterns.pattern import NEVER
 
 __all__ = ["PatternShards", "arrivals"]
 
-#: Publications times subscriptions from which it is worth to wake other threads.
+#: Publications times subscriptions from which several threads are faster than one.
 _WORTH = 100_000
-#: Remembered publications that may have been forgotten before it is worth to remove them from a history.
+#: How many publications are forgotten in memory before they are also removed from a history.
 _WORTH_FORGETTING = 10_000
 _COUNTS = ("unscored", "cut")
 
 
 class PatternShards:
-    """The patterns of an engine, spread over as many shards as there are cores; those with a past have their own."""
+    """The patterns of an engine, spread over a shard per core (at most 8); ``past`` patterns share one more shard."""
 
     def __init__(self, lateness: int, combinations: int, shards: int | None = None, keep: int = KEEP) -> None:
         self.lateness, self._combinations, self._keep = lateness, combinations, keep
@@ -52,7 +53,7 @@ class PatternShards:
         self._spread = shards or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
         self._shards = [Combine(lateness, None, combinations, keep) for _ in range(self._spread + 1)]
         self._numbers: list[NDArray[np.int32]] = [np.full(64, -1, np.int32) for _ in self._shards]
-        self._new: dict[int, tuple[int, int | None]] = {}  # to be admitted together: version and clock of each
+        self._new: dict[int, tuple[int, int | None]] = {}  # by number, still to be admitted: version and clock of each
         self._pool: ThreadPoolExecutor | None = None
         self._clock: int | None = None
         self._calls = 0
@@ -67,7 +68,7 @@ class PatternShards:
 
     @property
     def now(self) -> datetime | None:
-        """What time the engine was last told."""
+        """The time that ``advance`` was last given."""
         return None if self._now is None else moment(self._now)
 
     @property
@@ -87,7 +88,7 @@ class PatternShards:
         self._new[number] = self._calls + 1, self._clock
 
     def _home(self, number: int) -> int:
-        """The shard of a subscription. Events are remembered, and refused, in one place."""
+        """The shard of a subscription. All ``past`` patterns are in one, so that events are remembered only once."""
         return self._spread if self.patterns.family(number) == Past.name else number % self._spread
 
     @property
@@ -98,11 +99,11 @@ class PatternShards:
 
     @property
     def refused(self) -> dict[str, int]:
-        """Publications that no pattern with a past took for part of an event, by reason."""
+        """How many publications the ``past`` patterns refused as part of an event, by reason."""
         return dict(Counter(self._refused) + Counter(self._past.refused))
 
     def _admit(self) -> None:
-        """Let in those who came since the last time."""
+        """Give the subscriptions that were added since the last call to their shards."""
         for at, shard in enumerate(self._shards):
             mine = [number for number in self._new if self._home(number) == at]
             if mine:
@@ -118,7 +119,7 @@ class PatternShards:
     # --- history ----------------------------------------------------------------------------------------------------
 
     def attach(self, history: EventHistory) -> None:
-        """Remember events in a history, and what it remembers already."""
+        """Keep events in this history from now on; ``past`` patterns also see the events that are in it already."""
         history.claim(self)
         self._history = history
         self._shards[self._spread] = self._empty()
@@ -127,7 +128,7 @@ class PatternShards:
                 self._new[number] = self._calls + 1, self._clock
 
     def _empty(self) -> Combine:
-        """A shard for the past that knows nothing yet."""
+        """A new shard for ``past`` patterns, with the settings of the history but none of its events."""
         shard = Combine(0, None, self._combinations, self._keep)
         assert self._history is not None
         shard.most = min(self._history.most or NEVER, NEVER)
@@ -141,19 +142,19 @@ class PatternShards:
         return shard
 
     def settle(self) -> None:
-        """Let in those who came, and recall what they ask about, now rather than with the next publication."""
+        """Admit new subscriptions, and replay the history if they need it, now rather than at the next publication."""
         if self._new:
             self._admit()
 
     def _recall(self, history: EventHistory) -> None:
-        """If somebody asks what nobody did before, find it in the history: all is remembered anew."""
+        """Replay the whole history if new subscriptions have inner filters or attributes that none had before."""
         with self._whole_or_stopped():
             if self._past.extent != self._extent and history.last:
                 self._remember_anew(history)
 
     @contextmanager
     def _whole_or_stopped(self) -> Iterator[None]:
-        """Go no further, if there is a history, once memory may be ahead of it or behind."""
+        """With a history, stop the engine after an error, when both may differ: every later ``publish`` raises."""
         try:
             yield
         except BaseException as error:
@@ -190,13 +191,13 @@ class PatternShards:
         facts.refused = history.refused_counts()
 
     def _retire(self, history: EventHistory) -> None:
-        """Give what leaves memory to the history."""
+        """Write to the history the events that ``Past`` has dropped from memory."""
         if self._past.leaving:
             retired(history, self._past.leaving)
             self._past.leaving = []
 
     def _write(self, batch: Batch, found: Passed) -> None:
-        """See to it that what was remembered is durable, before anybody is told."""
+        """Make the events of a batch durable in the history, before ``publish`` returns notifications."""
         history, fates = self._history, self._past.fates
         if history is None or fates is None:
             return
@@ -216,7 +217,7 @@ class PatternShards:
             numbers[f] = self._shards[shard].memory.filter(self.patterns.key(f))
 
     def _numbers_of(self, shard: int) -> NDArray[np.int32]:
-        """The shard's number of each filter, −1 for those of others; there is one for every filter that was given."""
+        """The shard's number of each filter of the engine, −1 for filters that only other shards have."""
         numbers = self._numbers[shard]
         if self.patterns.filters_given > len(numbers):
             larger = np.full(2 * self.patterns.filters_given, -1, np.int32)
@@ -225,23 +226,23 @@ class PatternShards:
         return numbers
 
     def remove(self, number: int) -> None:
-        """Let go of a subscription."""
+        """Remove a subscription."""
         self.patterns.remove(number)
         if self._new.pop(number, None) is None:
             for shard in self._shards:
                 shard.dismiss(np.array([number]))
             if self._history is not None and not self._past.owner.length:
-                self._shards[self._spread] = self._empty()  # whoever comes next finds all in the history
+                self._shards[self._spread] = self._empty()  # the next subscription replays the history
 
     # --- publications -----------------------------------------------------------------------------------------------
 
     def note(self, batch: Batch) -> None:
-        """Publications appeared while there are no patterns: all that they change is the clock."""
+        """Move the clock for publications that appear while there are no patterns."""
         if batch.length:
             self._appeared(batch.times())
 
     def _appeared(self, times: NDArray[np.int64]) -> tuple[int | None, int | None]:
-        """Move the clock; where it was, and its first value if it begins only now."""
+        """Move the clock; return where it was, and its first value if it begins only now."""
         before = self._clock
         first = int(times.min()) - self.lateness if before is None else None
         newest = int(times.max()) - self.lateness
@@ -252,7 +253,10 @@ class PatternShards:
         return before, first
 
     def publish(self, batch: Batch, ids: bool = True) -> list[Raised]:
-        """Give publications to the patterns; what they tell, with all ids or only those of what raised it."""
+        """Give publications to the patterns and return what they raise.
+
+        With ``ids`` all publications of a notification are named, else only the one that raised it.
+        """
         if not batch.length:
             return []
         if self._stopped is not None:
@@ -272,7 +276,7 @@ class PatternShards:
         return raised
 
     def advance(self, now: int) -> list[Raised]:
-        """Let the clock run; what that tells."""
+        """Let the clock run to ``now`` and return what that raises."""
         self._now = now
         clock = now - self.lateness
         first = clock if self._clock is None else None
@@ -317,7 +321,7 @@ class PatternShards:
         self._admit()
         self.patterns.save(directory / "patterns", place)
         for at, shard in enumerate(self._shards):
-            if at == self._spread and self._history is not None:  # which remembers for whoever loads this
+            if at == self._spread and self._history is not None:  # the history is replayed instead
                 shard = Combine(0, None, self._combinations, self._keep)
             state = shard.snapshot()
             for name in state:
@@ -327,7 +331,7 @@ class PatternShards:
 
     @classmethod
     def load(cls, directories: Sequence[Path], combinations: int, keep: int = KEEP) -> PatternShards:
-        """What was saved; patterns of several snapshots are put together, but remember nothing."""
+        """The patterns of one snapshot with their state, or those of several snapshots together, without state."""
         alone = directories[0] if len(directories) == 1 else None
         try:
             records = [ShardsRecord.read(directory) for directory in directories]

@@ -29,7 +29,7 @@ def checked_keep(keep: timedelta | None, limits: Limits) -> int:
 
 
 def kept_by(history: EventHistory | None, keep: timedelta | None) -> timedelta | None:
-    """How long events are kept: as was said, or as the history says."""
+    """How long events are kept: ``keep`` if it is given, else the ``keep`` of the history."""
     if history is None:
         return keep
     if isinstance(history, type) or not hasattr(history, "replay"):

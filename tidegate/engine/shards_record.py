@@ -1,4 +1,7 @@
-"""What a snapshot of an engine says of its shards of patterns beside their arrays: a typed record with a format."""
+"""What a snapshot of an engine says of its shards of patterns, beside their arrays: a typed record with a format.
+
+``PatternShards`` writes a ``ShardsRecord`` in ``save`` and reads it in ``load``.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ class ShardsRecord:
     lateness: int
     shards: int | None = None
     clock: int | None = None
-    """Up to which moment everything has happened; None before anything appeared."""
+    """The moment up to which everything has been processed; None before the first publication appeared."""
     calls: int = 0
     """How many batches have appeared."""
     now: int | None = None
-    """What ``Engine.advance`` was last told."""
+    """The time that ``Engine.advance`` was last given."""
     late: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     counted: dict[str, int] = field(default_factory=dict)

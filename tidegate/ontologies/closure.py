@@ -1,6 +1,6 @@
-"""The closure under OWL 2 RL: what ``reasonable`` derives and what it leaves to our rules, in turns.
+"""The closure under OWL 2 RL: the package ``reasonable`` and the rules it lacks (``rules.py``) run in turns.
 
-It ends when neither finds more. What contradicts itself is refused.
+``closed`` ends when neither derives more, and raises ``OntologyError`` for an ontology that contradicts itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["closed"]
 
 
-#: Always so; said beforehand because whatever is new takes another turn.
+#: Triples that always hold; added at the start, because each triple that is derived costs another turn.
 _ALWAYS: tuple[Triple, ...] = ((Owl.thing, Rdf.type, Owl.klass), (Owl.nothing, Rdf.type, Owl.klass))
 
 
@@ -41,10 +41,10 @@ def closed(reading: ParsedTriples, prefixes: Prefixes) -> Graph:
 
 
 def _derived(triples: Iterable[Triple]) -> list[Triple]:
-    from reasonable import PyReasoner  # brings rdflib, which whoever has no ontology need not wait for
+    from reasonable import PyReasoner  # imports rdflib, which takes long and only ontologies need
 
     reasoner = PyReasoner()
-    # Its rule prp-ifp (0.4.4) makes all subjects of an inverse functional property the same, so it is told of none.
+    # Rule prp-ifp of reasonable 0.4.4 makes all subjects of an inverse functional property the same: give it none.
     told = (triple for triple in triples if triple[2] != Owl.inverse_functional)
     with TemporaryDirectory(prefix="tidegate-") as directory:  # a file is read many times faster than objects are
         path = Path(directory) / "stated.n3"
@@ -61,6 +61,6 @@ def _derived(triples: Iterable[Triple]) -> list[Triple]:
 
 
 def _where(reading: ParsedTriples, terms: tuple[str, ...]) -> str:
-    """The files that speak of the first of the terms."""
+    """The files that mention the first of the terms, for an error message."""
     about = {source for triple, source in reading.triples.items() if terms[0] in triple}
     return " and ".join(reading.sources[source] for source in sorted(about)) or reading.sources[0]

@@ -1,4 +1,4 @@
-"""What cannot be: the rules of OWL 2 RL that end in *false*, over a graph that is closed."""
+"""Contradictions: the rules of OWL 2 RL that end in *false*. ``closure.closed`` applies them to a closed graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Contradiction = tuple[str, str, tuple[str, ...]]
 
 
 def contradictions(graph: Graph, counts: Mapping[str, int]) -> Iterator[Contradiction]:
-    """Every reason why there can be no such world, each found only when it is asked for."""
+    """Every contradiction in a graph, found lazily: the caller may stop at the first."""
     for check in (_equality, _classes, _properties, _denied, _too_many):
         yield from check(graph, counts)
 
@@ -78,7 +78,7 @@ def _too_many(graph: Graph, counts: Mapping[str, int]) -> Iterator[Contradiction
 
 
 def _all(graph: Graph, kind: str, *words: str) -> Iterator[tuple[str, str]]:
-    """Every two members of what is said of all members of a list."""
+    """Every two members of each list that an axiom of this kind, such as owl:AllDifferent, is about."""
     for axiom in graph.subjects(Rdf.type, kind):
         for word in words:
             for head in graph.objects(axiom, word):

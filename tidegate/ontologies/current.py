@@ -1,4 +1,4 @@
-"""The ontology that expressions of this process are read with: one at a time, swapped whole."""
+"""The ontology with which this process compiles expressions: one at a time, replaced as a whole by ``load``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def load(
 
 @contextmanager
 def use(ontology: Ontology | None) -> Iterator[None]:
-    """Another ontology, or none, for a while; afterwards it is what it was, whatever was loaded meanwhile."""
+    """Use another ontology, or none, in a ``with`` statement; after it the one before is back, whatever was loaded."""
     global _current
     before, _current = _current, ontology
     try:

@@ -1,4 +1,4 @@
-"""Triples that can be asked both ways: what a subject has, and who has an object."""
+"""A ``Graph`` of triples, indexed both ways: the objects of a subject, and the subjects of an object."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Graph:
         return triple in self.triples
 
     def add(self, triples: Iterable[Triple]) -> bool:
-        """Take more triples; whether one of them was new."""
+        """Add triples, and return whether one of them was new."""
         before = len(self.triples)
         for triple in triples:
             if triple not in self.triples:
@@ -57,7 +57,7 @@ class Graph:
         return self._objects.get(predicate, _NONE)
 
     def of_type(self, kind: str) -> Set[str]:
-        """Who has that type."""
+        """The subjects of that type."""
         return self.subjects(Rdf.type, kind)
 
     def one(self, subject: str, predicate: str) -> str | None:

@@ -1,4 +1,4 @@
-"""An ontology, closed: each relation of a term is a set of terms. It never changes; another version is another one."""
+"""An ontology, closed: each relation of a term is a set of terms. It never changes; a new ``Ontology`` replaces it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["RELATIONS", "Ontology"]
 
 _versions = count(1)
 
-#: The relations, each with what it is asked about: a term of one of these kinds.
+#: The relations, each with the kinds of term that each of its arguments may be.
 RELATIONS: dict[str, tuple[tuple[str, ...], ...]] = {
     "isA": (("class",),),
     "equivalent": (("term",),),
@@ -49,7 +49,7 @@ class Ontology:
         self.missing = reading.missing
         """Ontologies that the files import and that were not given: nothing is fetched."""
         self.declared = reading.prefixes
-        """Prefixes that the files declare. They are theirs and not ours, and serve as hints."""
+        """Prefixes that the files declare. They are used for hints in errors only, not in expressions."""
         self._graph = closed(reading, self.prefixes)
         self.version = next(_versions)
 

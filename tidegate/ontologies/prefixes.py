@@ -1,4 +1,4 @@
-"""Prefixed names and IRIs: ``vin:Red`` for what the deployment declares ``vin`` to be, both ways."""
+"""Prefixed names such as ``vin:Red`` to IRIs and back, with the prefixes that the deployment declares."""
 
 from __future__ import annotations
 

@@ -29,15 +29,15 @@ _BLANK, _LITERAL = OWN + "blank:", OWN + "literal:"
 
 @dataclass
 class ParsedTriples:
-    """What files state, all of them together."""
+    """The triples that all files together state."""
 
     sources: list[str] = field(default_factory=list)
     triples: dict[Triple, int] = field(default_factory=dict)
-    """With the number of the source that states each first."""
+    """Each triple with the number of the file that states it first."""
     literals: dict[ox.Literal, str] = field(default_factory=dict)
     """The term of ours that stands for each literal."""
     prefixes: dict[str, str] = field(default_factory=dict)
-    """What files declare, for hints only."""
+    """Prefixes that the files declare, for hints only."""
 
     @property
     def counts(self) -> dict[str, int]:
@@ -50,7 +50,7 @@ class ParsedTriples:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Ontologies that one file imports and that no other one is."""
+        """Ontologies that one of the files imports and that none of the files is."""
         there: dict[str, set[int]] = {}
         for (s, p, o), source in self.triples.items():
             if (p == Rdf.type and o == Owl.ontology) or p == Owl.version:
@@ -60,7 +60,7 @@ class ParsedTriples:
 
 
 def _bare(iri: str) -> str:
-    """An ontology may call itself …/wine# and be imported as …/wine."""
+    """The IRI without # or / at its end: an ontology may call itself …/wine# and be imported as …/wine."""
     return iri.removesuffix("#").removesuffix("/")
 
 
@@ -96,7 +96,7 @@ def _triples(path: Path, format: ox.RdfFormat, reading: ParsedTriples, number: i
         content = path.read_bytes()
         parser = ox.parse(content, format, base_iri=path.absolute().as_uri())
         for i, quad in enumerate(parser):
-            if i == 0:  # those of RDF/XML are gone when its root element ends
+            if i == 0:  # the parser drops the prefixes of RDF/XML when the root element ends
                 reading.prefixes = {**parser.prefixes, **reading.prefixes}
             s, p, o = (_term(term, reading, number) for term in (quad.subject, quad.predicate, quad.object))
             yield s, p, o
@@ -115,7 +115,7 @@ def _term(term: object, reading: ParsedTriples, number: int) -> str:
             raise ValueError(f"an IRI that begins with {OWN}, which is ours")
         return term.value
     if isinstance(term, ox.BlankNode):
-        return f"{_BLANK}{number}:{term.value}"  # names of blank nodes are a file's own
+        return f"{_BLANK}{number}:{term.value}"  # names of blank nodes count within their file only
     if isinstance(term, ox.Literal):
         return reading.literals.setdefault(term, f"{_LITERAL}{len(reading.literals)}")
     raise ValueError("a triple about a triple")

@@ -1,7 +1,7 @@
 """The rules of OWL 2 RL that ``reasonable`` does not have, by the names of the profile's tables 4 to 9.
 
 What it lacks is mostly the schema: that a class is below another because of what both are made of. A rule is a
-generator of what follows from a graph; they are asked until nothing new comes.
+generator of the triples that follow from a graph; ``extend`` runs all rules until none derives a new triple.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["RULES", "extend", "qualified", "restricted"]
 
 Rule = Callable[[Graph, Mapping[str, int]], Iterator[Triple]]
 
-#: Every rule by the names that the profile has for it.
+#: Every rule by its names in the profile.
 RULES: dict[str, Rule] = {}
 
 
@@ -28,7 +28,7 @@ def _rule(names: str) -> Callable[[Rule], Rule]:
 
 
 def extend(graph: Graph, counts: Mapping[str, int]) -> bool:
-    """Add all that follows by these rules; whether there was anything. ``counts`` are the whole numbers among terms."""
+    """Add all triples that follow by these rules; return whether any did. ``counts``: the whole numbers among terms."""
     before, seen = len(graph), -1
     while len(graph) > seen:
         seen = len(graph)
@@ -37,7 +37,7 @@ def extend(graph: Graph, counts: Mapping[str, int]) -> bool:
     return len(graph) > before
 
 
-# --- what is below what ---------------------------------------------------------------------------------------------
+# --- the order of classes and properties ----------------------------------------------------------------------------
 
 
 @_rule("scm-cls")
@@ -75,7 +75,7 @@ def order(graph: Graph, counts: Mapping[str, int]) -> Iterator[Triple]:
 
 
 def _reached(start: str, up: Mapping[str, Set[str]]) -> set[str]:
-    """Everything above, by as many steps as it takes."""
+    """All terms that can be reached from ``start`` by one or more steps up."""
     found, to_do = set[str](), [start]
     while to_do:
         for above in up.get(to_do.pop(), ()):
@@ -133,7 +133,7 @@ def domains(graph: Graph, counts: Mapping[str, int]) -> Iterator[Triple]:
                 yield q, word, c
 
 
-# --- who is what ----------------------------------------------------------------------------------------------------
+# --- facts about individuals ----------------------------------------------------------------------------------------
 
 
 @_rule("cls-oo")
@@ -176,7 +176,7 @@ def keys(graph: Graph, counts: Mapping[str, int]) -> Iterator[Triple]:
 
 
 def qualified(graph: Graph, counts: Mapping[str, int], most: int) -> Iterator[tuple[str, str, str | None, set[str]]]:
-    """For each restriction to at most so many: a member of it, the property, of which class, and what it has of it."""
+    """For each restriction to at most ``most`` values: a member, the property, the class of values, and its values."""
     for word in (Owl.most, Owl.most_of):
         for c, p, bound in restricted(graph, word):
             if counts.get(bound) != most:

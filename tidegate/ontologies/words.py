@@ -1,6 +1,6 @@
-"""The words of RDF, RDFS and OWL that the rules look at, and how terms are written while they do.
+"""The IRIs of RDF, RDFS and OWL that the rules use, and how terms are represented.
 
-A term is a text: an IRI is itself, blank nodes and literals have IRIs of our own, which no file may bring.
+A term is a text: an IRI stands for itself, blank nodes and literals get IRIs of our own, which no file may contain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 #: Prefixes that are always declared: the vocabularies that ontologies are written in.
 VOCABULARY = {"rdf": RDF, "rdfs": RDFS, "owl": OWL, "xsd": XSD}
 
-#: What stands for blank nodes and literals begins so.
+#: The IRIs that stand for blank nodes and literals begin so.
 OWN = "urn:x-tidegate:"
 
 

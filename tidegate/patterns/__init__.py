@@ -1,4 +1,4 @@
-"""Conditions over several publications and over time, one file per family. Importing the package registers them all."""
+"""Patterns: conditions on several publications and on time, one file per family. Importing this registers them all."""
 
 from tidegate.patterns import absent, past, shape, together, topk
 from tidegate.patterns.combine import Combine, Raised, Standing

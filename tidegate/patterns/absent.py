@@ -1,4 +1,4 @@
-"""``absent(window, f[, source])``: nothing has passed a filter for so long; told once per silence, by the clock."""
+"""``absent(window, f[, source])``: nothing has passed a filter for so long; the clock raises it once per silence."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Absent(Family):
 
     @classmethod
     def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
-        return 0, 0  # the watches know all there is to know
+        return 0, 0  # the watches hold all that is needed, so memory need keep nothing
 
     # --- subscriptions ----------------------------------------------------------------------------------------------
 
@@ -76,14 +76,14 @@ class Absent(Family):
         self._arrange()
 
     def wake(self, clock: int) -> None:
-        """Silence counts from the first moment there is."""
+        """Start the watches of subscriptions made before the clock ran: silence counts from its first moment."""
         slots = np.flatnonzero((self._asleep.used == 1) & (self._by_source.used == 0))
         self._asleep.used[:] = 0
         self._watch(slots.tolist(), np.maximum(self._begin.used[slots], clock).tolist())
         self._place(0)
 
     def _watch(self, slots: Sequence[int], heard: Sequence[int]) -> None:
-        """Watches that are not of one source."""
+        """Add a watch for each of these subscriptions, which are not by source, with the moment it counts from."""
         n = len(slots)
         self._watch_slot.extend(np.array(slots, np.int64))
         self._heard.extend(np.array(heard, np.int64))
@@ -105,7 +105,7 @@ class Absent(Family):
             array.replace(array.used[kept])
 
     def _arrange(self) -> None:
-        """Who has which filter, and where the watches are in the table."""
+        """Lay out anew which subscriptions have which filter, and the hash table of watches."""
         filters = self._filter.used
         self._member.replace(np.argsort(filters, kind="stable"))
         counts = np.bincount(filters, minlength=1)
@@ -113,7 +113,7 @@ class Absent(Family):
         self._place(0)
 
     def _place(self, more: int) -> None:
-        """Make room for so many more watches, and find each its spot."""
+        """Make room for so many more watches, and build the hash table in which the kernel finds them."""
         for array in (self._watch_slot, self._heard, self._item, self._source, self._told):
             array.reserve(more)
         size = 1 << (4 * (self._watch_slot.length + more) + 16).bit_length()
@@ -158,7 +158,7 @@ class Absent(Family):
         return result
 
     def raised(self, told: Sequence[FamilyResult]) -> Sequence[FamilyResult]:
-        """In order of moments and, of one moment, of what was heard last: not as it happened to be noticed."""
+        """Ordered by moment, then by the publication that was heard last, whatever batch they were noticed in."""
         slot, moment, item = (
             np.concatenate([getattr(part, name) for part in told]) for name in ("slot", "moment", "raised")
         )

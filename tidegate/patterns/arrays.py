@@ -1,7 +1,8 @@
 """The state of patterns as named flat arrays that grow: on the heap, or in files that any process of a machine maps.
 
-All that a pattern remembers is here, so a snapshot is a copy of arrays, and a worker that takes over from another
-maps what that one left. Beside them are the ``ShardFacts``. Knows nothing of what either mean.
+Each ``Combine`` has one ``Arrays``, in which its ``Memory`` and its families keep all their state. So a snapshot is a
+copy of arrays, and a Spark worker that takes over a shard maps the files that another worker left. Beside the arrays
+are the ``ShardFacts``. Knows nothing of what either mean.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ class Growing:
         return self.data[: self.length]
 
     def padded(self, length: int, value: Any) -> NDArray[Any]:
-        """A copy of the rows in use, with a value in all rows after them, of which there are so many in the end."""
+        """A copy of the rows in use, filled up with ``value`` to ``length`` rows."""
         found = np.full(length, value, self.data.dtype)
         found[: self.length] = self.used
         return found
 
     def reserve(self, more: int) -> NDArray[Any]:
-        """See to it that so many rows more fit; all of the array."""
+        """Make room for so many more rows, and return the whole array."""
         wanted = self.length + more
         if wanted > len(self.data):
             rows = max(wanted, 2 * len(self.data), 16)
@@ -117,7 +118,7 @@ class Arrays:
         return {**arrays, _FACTS: np.frombuffer(orjson.dumps(self.facts.to_json()), np.uint8)}
 
     def restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Hold what a snapshot has, and nothing else."""
+        """Take the arrays and facts of a snapshot in place of those here."""
         self.facts = ShardFacts.from_json(orjson.loads(arrays[_FACTS].tobytes()))
         for name, rows in arrays.items():
             if name != _FACTS:
@@ -126,7 +127,7 @@ class Arrays:
     # --- files ------------------------------------------------------------------------------------------------------
 
     def publish(self, token: str) -> None:
-        """Say that the files are whole, and of what state they are."""
+        """Mark the files as whole, with the token that names their state."""
         assert self._directory is not None
         shapes = {name: [a.data.dtype.str, a.data.shape, a.length] for name, a in self._arrays.items()}
         aside = self._directory / f"{_FACTS}.new"
@@ -135,13 +136,13 @@ class Arrays:
         aside.replace(self._directory / _FACTS)
 
     def retract(self) -> None:
-        """Say that the files are not to be trusted, before they are changed."""
+        """Remove the mark before the files are changed, so that no other process adopts them."""
         assert self._directory is not None
         (self._directory / _FACTS).unlink(missing_ok=True)
 
     @property
     def token(self) -> str | None:
-        """Of what state the files are, if they are whole."""
+        """The token of the state in the files; None if they are not marked as whole."""
         told = self._told()
         return None if told is None else str(told["token"])
 
@@ -154,12 +155,12 @@ class Arrays:
             return None
 
     def adopt(self, token: str) -> bool:
-        """Map what another process has published, if it is of that state; else nothing is changed."""
+        """Map the files that another process has published, if they have that token; else change nothing."""
         assert self._directory is not None
         told = self._told()
         if told is None or told["token"] != token:
             return False
-        if told.get("files") != self._files:  # others, of the same names: these may be mapped, but no longer be there
+        if told.get("files") != self._files:  # other files of the same names: those mapped here may have been deleted
             self._arrays.clear()
             self._files = told.get("files", self._files)
         self.facts = ShardFacts.from_json(told["facts"])

@@ -1,7 +1,8 @@
-"""One shard of patterns: takes publications as they appear, puts them in order, and lets each family step.
+"""One shard of patterns: ``Combine`` takes publications as they appear, puts them in order, and lets each family step.
 
-The same code runs in the engine in process and in Spark's combine step. Time comes in with what appears; nothing here
-looks at a clock. What is told names subscriptions by the numbers that whoever admits them gives.
+The same code runs in the engine in process (``PatternShards``) and in the combine step on Spark. The caller passes the
+time in; nothing here reads a clock. Results (``Raised``) name subscriptions by the numbers with which the caller
+admitted them, their owners.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from tidegate.patterns.pattern import FAMILIES, NEVER, Admission, Family, Family
 __all__ = ["KEEP", "Combine", "Raised", "Standing"]
 
 
-#: How long events are remembered if nothing else is said: microseconds of the longest window.
+#: How long events are remembered by default: microseconds of the longest window.
 KEEP = DEFAULT_LIMITS.window * 1_000_000
 
 
@@ -47,8 +48,8 @@ class Standing(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What is told: owners, moments, scores, distances (NaN: none), ids of publications as lists, the id of the one
-    that raised it (null: none), and 128 bits of the publications for the notification's id.
+    """What patterns raise, to become notifications: owners, moments, scores, distances (NaN: none), ids of publications
+    as lists, the id of the one that raised it (null: none), and 128 bits of the publications for the notification's id.
     """
 
     owner: NDArray[np.int64]
@@ -80,7 +81,7 @@ class Combine:
         self._begin()
 
     def _begin(self) -> None:
-        """Look at the arrays anew: they are of another state now."""
+        """Make memory and families over the arrays, which hold a new or another state."""
         self.memory = Memory(self.arrays)
         self.families: dict[str, Family] = {name: kind(self.arrays, self.memory) for name, kind in FAMILIES.items()}
         self._waiting = _Waiting(self.arrays)
@@ -89,7 +90,7 @@ class Combine:
 
     @property
     def clock(self) -> int | None:
-        """Up to which moment everything has happened; None before anything appeared."""
+        """The moment up to which everything has been processed; None before the first publication appeared."""
         return self.arrays.facts.clock
 
     @property
@@ -99,7 +100,7 @@ class Combine:
 
     @property
     def counts(self) -> dict[str, int]:
-        """What is counted beside what is told."""
+        """The counters of this shard and its families, such as publications that came too late."""
         more = {name: n for family in self.families.values() for name, n in family.counts.items()}
         return {"late": self.late, **more}
 
@@ -134,11 +135,11 @@ class Combine:
             self.families[name].add(admissions)
 
     def owners(self) -> NDArray[np.int64]:
-        """Everybody here."""
+        """The owners of all subscriptions of the shard."""
         return np.concatenate([family.owner.used for family in self.families.values()])
 
     def end(self, owners: NDArray[np.int64], versions: NDArray[np.int64], clocks: NDArray[np.int64]) -> None:
-        """Say that subscriptions ended at these versions, when the clock was there; ``dismiss`` lets go of them."""
+        """Note that subscriptions ended at these versions and clocks; ``dismiss`` removes them later."""
         place = np.argsort(owners)
         sorted_owners = owners[place]
         for family in self.families.values():
@@ -150,11 +151,11 @@ class Combine:
             family.end.data[slots] = np.minimum(family.end.data[slots], clocks[which])
             stepped = clocks[which] - (
                 1 if self.lateness else 0
-            )  # with lateness, what is of the clock's time still waits
+            )  # with lateness, publications of exactly the clock's time still wait
             family.closing.data[slots] = np.minimum(family.closing.data[slots], stepped)
 
     def dismiss(self, owners: NDArray[np.int64]) -> None:
-        """Let go of subscriptions."""
+        """Remove subscriptions."""
         for family in self.families.values():
             slots = np.flatnonzero(np.isin(family.owner.used, owners))
             if len(slots):
@@ -165,14 +166,14 @@ class Combine:
     def take(
         self, arrivals: Sequence[Arrivals], clock: int | None, first: int | None = None, ids: bool = True
     ) -> Raised:
-        """Take what appeared, and let the clock run to a moment; what that tells.
+        """Take the publications that appeared, let the clock run to ``clock``, and return what that raises.
 
-        ``first`` is the first moment there ever was, if this is the first that appeared. Without ``ids`` only the
+        ``first`` is the first moment of the clock, given only when the clock begins to run. Without ``ids`` only the
         publication that raised a notification is named, which is all that its grouped form has.
         """
         facts = self.arrays.facts
         before = facts.clock
-        if not arrivals and self.is_idle:  # nobody is here whom it could concern
+        if not arrivals and self.is_idle:  # no subscription and no publication that the clock could concern
             clock = first if clock is None else clock
             if clock is not None:
                 facts.clock = clock if before is None else max(before, clock)
@@ -204,7 +205,7 @@ class Combine:
         return result
 
     def replay(self, arrivals: Sequence[Arrivals], families: Sequence[str]) -> None:
-        """Let some families take what appeared before, in the order of its turns, and tell nobody."""
+        """Let some families take publications of a history, in the order of their turns, and drop what they raise."""
         everything = Arrivals.joined(arrivals)
         if len(everything):
             ready = everything.picked(np.argsort(everything.turn, kind="stable"))
@@ -226,7 +227,7 @@ class Combine:
         return min([*versions, self._waiting.oldest], default=NEVER)
 
     def _ordered(self, arrivals: Sequence[Arrivals], clock: int | None) -> Arrivals:
-        """What may be stepped now, in order; the rest waits, and what came too late is counted."""
+        """The publications that families may step through now, in order; later ones wait, late ones are counted."""
         here = []
         for part in arrivals:
             is_late = part.time < part.clock
@@ -243,16 +244,17 @@ class Combine:
         rows = everything.in_order(by_turn=not self.lateness)
         if not self.lateness:
             ready = everything.picked(rows)
-            if len(self._waiting):  # there was a lateness before
+            if len(self._waiting):  # from a state with a lateness
                 self._waiting.replace(_nothing(width))
             return ready
         n = int(np.searchsorted(everything.time[rows], LONG_AGO if clock is None else clock, "left"))
-        ready, rest = everything.picked(rows[:n]), everything.picked(rows[n:])  # copies: those who waited lie where
-        self._waiting.replace(rest)  # these are put
+        # Copies, because ``replace`` overwrites the arrays in which the publications that waited lie.
+        ready, rest = everything.picked(rows[:n]), everything.picked(rows[n:])
+        self._waiting.replace(rest)
         return ready
 
     def _raised(self, told: list[tuple[Family, list[FamilyResult]]], ids: bool) -> Raised:
-        """What the families told, with ids in place of places in memory; that of one subscription is in order."""
+        """The results of the families with ids in place of places in memory; those of one subscription are in order."""
         some = [(family, [part for part in parts if len(part.slot)]) for family, parts in told]
         parts = [(family, part) for family, theirs in some if theirs for part in family.raised(theirs)]
         owner = np.concatenate([np.empty(0, np.int64), *(f.owner.data[part.slot] for f, part in parts)])
@@ -317,7 +319,7 @@ class _Waiting:
 
     @property
     def oldest(self) -> int:
-        """The oldest version at which one of them appeared."""
+        """The oldest version at which one of the waiting publications appeared."""
         return int(self._flat["version"].used.min(initial=NEVER))
 
     def all(self, width: int) -> list[Arrivals]:
@@ -332,7 +334,7 @@ class _Waiting:
         return [found]
 
     def replace(self, arrivals: Arrivals) -> None:
-        """Let these wait, and no others."""
+        """Let these publications wait, and no others."""
         for name, array in self._flat.items():
             array.replace(getattr(arrivals, name))
 

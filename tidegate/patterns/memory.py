@@ -1,7 +1,8 @@
-"""What patterns remember in common: publications in the order patterns saw them, and who passed which filter.
+"""What the patterns of a shard remember in common: publications in order, and which of them passed which filter.
 
-One memory per shard. Filters are numbered here; numbers that publications bring (values) have columns here. What no
-window reaches any more is forgotten now and then.
+``Combine`` has one ``Memory`` per shard; families read it through a ``Step``. A *pair* is a publication and a filter
+that it passed. Filters are numbered here, and the values of publications that patterns need have columns here. What no
+window reaches any more is removed from time to time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _FEW = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Publications that passed some filter of a shard, as they appeared: in any order."""
+    """Publications that passed some filter of a shard, as they appeared and so in any order."""
 
     time: NDArray[np.int64]
     clock: NDArray[np.int64]
@@ -43,10 +44,10 @@ class Arrivals:
     turn: NDArray[np.int64]
     """In which order they appeared; those that appeared together have the same."""
     version: NDArray[np.int64]
-    """The subscriptions' version at which they appeared."""
+    """The version of the registry (or count of calls, in process) at which they appeared."""
     offsets: NDArray[np.int64]
     letters: NDArray[np.uint8]
-    """Ids."""
+    """The ids: that of i is ``letters[offsets[i]:offsets[i + 1]]``."""
     phase: NDArray[np.uint8]
     hash: NDArray[np.uint64]
     """128 bits of id and phase."""
@@ -62,7 +63,7 @@ class Arrivals:
         return len(self.time)
 
     def picked(self, rows: NDArray[np.int64]) -> Arrivals:
-        """Some of them, in that order."""
+        """The publications of these rows, in that order."""
         offsets, letters = texts_of(rows, self.offsets, self.letters)
         start, hits = rows_of(self.start, self.hits, rows)
         time, clock, turn, version = (a[rows] for a in (self.time, self.clock, self.turn, self.version))
@@ -70,7 +71,7 @@ class Arrivals:
         return Arrivals(time, clock, turn, version, offsets, letters, *rest, start, hits)
 
     def in_order(self, by_turn: bool) -> NDArray[np.int64]:
-        """The rows in the order of time, id and phase; at one time, if so wanted, what appeared first comes first."""
+        """The rows in the order of time, then of appearance if ``by_turn``, then of id and phase."""
         order = np.argsort(self.time, kind="stable")
         turn = self.turn if by_turn else np.zeros(len(self), np.int64)
         order_ties(order, self.time, turn, self.offsets, self.letters, self.phase)
@@ -78,7 +79,7 @@ class Arrivals:
 
     @staticmethod
     def joined(parts: Sequence[Arrivals]) -> Arrivals:
-        """Several, one after the other."""
+        """The publications of several ``Arrivals``, one after the other."""
         if len(parts) == 1:
             return parts[0]
         fields: dict[str, Any] = {
@@ -105,9 +106,9 @@ class Step(NamedTuple):
     by_filter: NDArray[np.int64]
     """The pairs of the batch by filter."""
     combinations: int
-    """How many combinations of one publication are told at most."""
+    """How many combinations of one publication may raise a notification at most."""
     strict: bool
-    """Whether some publication of the batch may not be every subscription's own."""
+    """Whether some subscription may not see some publication of the batch, so that versions must be compared."""
     phase: NDArray[np.uint8]
     keep: int
     """How long events are remembered, in microseconds."""
@@ -168,7 +169,7 @@ class Memory:
         return self._columns
 
     def want(self, columns: Iterable[Column]) -> None:
-        """See to it that these columns are there; earlier publications have no values of new ones."""
+        """Add the columns that are missing; earlier publications have no values in new ones."""
         known = self.columns
         new = [column for column in dict.fromkeys(columns) if column not in known]
         if new:
@@ -212,10 +213,10 @@ class Memory:
         return len(self) > 2 * facts.kept_items + _FEW or self.pair_item.length > 2 * facts.kept_pairs + _FEW
 
     def forget(self, clock: int, named: Sequence[NDArray[np.int64]]) -> None:
-        """Let go of what no window reaches. ``named`` arrays name publications, and are changed."""
+        """Remove what no window reaches. ``named`` are arrays of places of publications to keep; they are updated."""
         wanted = np.zeros(len(self) + 1, np.uint8)
         for items in named:
-            wanted[items] = 1  # −1 marks the one too many
+            wanted[items] = 1  # −1, for none, marks the extra last one
         wanted[-1] = 0
         windows = FilterWindows(self.reach.data, self.depth.data, self.head.used)
         old = FilterPairs(*(array.data for array in self._pairs))

@@ -3,8 +3,9 @@
 Temporal operators of Stevens, *Temporal Reasoning for Events in a Knowledge-Based Network* (2009), §4.3: DURING, AFTER
 and FILTER, and beyond them all of Allen's relations, end points with a tolerance, negation and nesting. Where the
 thesis scans rows of a database for every publication, each distinct inner filter keeps its events in lists that are
-asked in a few steps however long they are (``kernels/boxes.py``). What an expression asks is worked out in
-``patterns/past_compile.py``, what is done for a publication in ``kernels/past.py``.
+searched in a few steps however long they are (``kernels/boxes.py``). Such a filter with its lists is a *recollection*,
+and an event that has left memory for the history is an *elder*. ``Past`` is the family; ``patterns/past_compile.py``
+works out what an expression asks, ``kernels/past.py`` does the work for each publication.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Leaving(NamedTuple):
 
 
 class Elder(NamedTuple):
-    """A question about events that have left: of which key, within which bounds, and after which number."""
+    """A question about events that have left memory: of which recollection, within which bounds, after which number."""
 
     key: bytes
     start: tuple[float, float]
@@ -84,15 +85,15 @@ class Past(Family):
         self.asked = PastQuestions(arrays, memory)
         self.storage = PastStorage(arrays, self.asked)
         self.fates: Fates | None = None
-        """Of the last batch."""
+        """What became of the publications of the last batch."""
         self.given: NDArray[np.int64] | None = None
-        """Numbers that the publications of the next batch have already; nobody is told of them."""
+        """Numbers that the publications of the next batch have already, in a replay, which raises no notifications."""
         self.in_memory = NEVER
-        """Ended events of one recollection that are in memory, at least; of more the oldest leave."""
+        """How many ended events of each recollection stay in memory; when there are twice as many, the oldest leave."""
         self.leaving: list[Leaving] = []
-        """Events that have left memory, for whoever can keep them."""
+        """Events that have left memory, for ``PatternShards`` to write to the history."""
         self.elder: Callable[[Elder], bool] | None = None
-        """Who knows of those that have left."""
+        """Asks the history about events that have left memory; None if there is no history."""
 
     # --- language ---------------------------------------------------------------------------------------------------
 
@@ -110,11 +111,11 @@ class Past(Family):
 
     @classmethod
     def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
-        return 0, 0  # the lists know all there is to know
+        return 0, 0  # the lists hold all that is needed, so memory need keep nothing
 
     @classmethod
     def sees(cls, form: str, publication: Row) -> bool:
-        """Whether what is on the left of an atom is there; for the atom that was compiled last."""
+        """Whether the publication has the value on the left of the atom that was compiled last."""
         atom = planned(form, [0.0] * (2 * len(orjson.loads(form)["atoms"]))).atoms[-1]
         phase = publication.value("phase")
         if atom.attribute is None and atom.left in LEFT:
@@ -198,13 +199,13 @@ class Past(Family):
     # --- history ----------------------------------------------------------------------------------------------------
 
     def _is_known(self, atom: int, rectangles: NDArray[np.float64]) -> bool:
-        """Whether an event that has left memory decides an atom."""
+        """Whether an event that has left memory fulfils an atom; asks the history."""
         assert self.elder is not None, "nothing leaves memory unless somebody keeps it"
         key = self.asked.key.used[self.asked.atoms.used[atom, OF]].tobytes()
         return any(self.elder(Elder(key, (a, b), (c, d), self.forgotten)) for a, b, c, d in rectangles.tolist())
 
     def _let_go(self) -> None:
-        """Let the oldest events leave memory where there are twice as many as there should be."""
+        """Move the oldest events of a recollection to ``leaving`` if it has more than twice ``in_memory``."""
         for of, at in enumerate(self.asked.recollections.used[:, ENDED].tolist()):
             if at < 0:
                 continue
@@ -222,21 +223,21 @@ class Past(Family):
 
     @property
     def extent(self) -> tuple[int, int]:
-        """How many recollections there are, and how many lists: more of either must be filled from a history."""
+        """How many recollections and lists there are. If either grows, the new ones must be filled from the history."""
         return self.asked.recollections.length, self.asked.lists.length
 
     @property
     def forgotten(self) -> int:
-        """The last number that is forgotten, unless its event is running; 0 as long as nothing is known."""
+        """The number up to which publications are forgotten, except those of running events; 0 if there are none."""
         return int(self.storage.begun()[GONE]) if self.knows_any else 0
 
     @property
     def knows_any(self) -> bool:
-        """Whether anything was remembered."""
+        """Whether any publication was remembered."""
         return self.storage.when.length > 1
 
     def continue_from(self, number: int) -> None:
-        """Give numbers after this one."""
+        """Number the next publications from the one after this."""
         marks, when = self.storage.begun(), self.storage.when
         if not self.knows_any:
             marks[LAST] = marks[GONE] = marks[KNOWN] = number
@@ -246,7 +247,7 @@ class Past(Family):
 
     @property
     def refused(self) -> dict[str, int]:
-        """Publications that are no part of an event as it should be, by reason."""
+        """How many publications could not be part of an event (an END without its START, say), by reason."""
         return dict(self.arrays.facts.refused)
 
     @property

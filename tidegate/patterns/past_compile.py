@@ -1,7 +1,9 @@
 """What a condition on the past asks: from an expression with ``past(…)`` to rules, atoms and ordinary filters.
 
 ``T_DURING(start, past(f))`` and ``price < past(price, f, 200)`` are *atoms*. They stand anywhere under AND, OR and
-NOT, and in filters of other atoms. Everything else of an expression is an ordinary condition, and goes to the index.
+NOT, and in filters of other atoms. Everything else of an expression is an ordinary condition, and goes to the index. An
+inner filter that itself contains atoms is a *rule*. ``Past.compile`` calls ``compile_past``; ``planned`` restores the
+``Plan`` from the form and numbers of a pattern. Knows no events.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ EVENTS = 10_000
 POINT_RELATIONS = ("t_after", "t_before", "t_disjoint", "t_during", "t_equals", "t_intersects")
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SECOND = 1_000_000
-#: Every shard must hear how events begin and end, whoever wants them.
+#: A filter for all publications with a phase: every shard must see how events begin and end.
 _LIFE = Call("not", (Call("isNull", (Attribute("phase"),)),))
 
 
@@ -52,7 +54,7 @@ def is_atom(node: Node) -> bool:
 
 
 class Atom(NamedTuple):
-    """One question: an operator, what is on its left, whom it asks, and the attribute that is compared (None: times).
+    """One question: an operator, what is on its left, the inner filter, and the attribute compared (None: times).
 
     ``of`` is the number of an ordinary filter, or −1 − the number of a rule. ``limit`` is in microseconds (−1: none)
     or how many events; ``tolerance`` in microseconds.

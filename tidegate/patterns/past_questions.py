@@ -1,7 +1,8 @@
-"""Who asks what about the past: the clauses, atoms and recollections of all subscriptions of a shard, each once.
+"""What the subscriptions of a shard ask about the past: their clauses, atoms and recollections, each stored once.
 
-Subscriptions come as plans (``patterns/past_compile.py``) and become rows that ``kernels/past.py`` walks through. What
-events there are is not known here, only the lists that they will stand in.
+``Past`` gives its admissions to ``PastQuestions``, which turns their plans (``patterns/past_compile.py``) into rows of
+flat arrays that ``kernels/past.py`` walks through. Knows no events, only the lists that they will stand in;
+``PastStorage`` holds the events.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class PastQuestions:
         self.value_start, self.value_list = map(rows, ("value_start", "value_list"))
 
     def clear(self) -> None:
-        """Nobody asks anything."""
+        """Remove all questions."""
         for array in (
             self.rule, self.filter, self.literal, self.atoms, self.atom_key, self.recollections, self.key, self.elders,
             self.lists,
@@ -78,7 +79,7 @@ class PastQuestions:
         self._arrange()
 
     def add(self, slots: Sequence[int], admissions: Sequence[Admission]) -> None:
-        """Take what subscriptions ask."""
+        """Take the questions of new subscriptions."""
         adding = _Adding(self)
         for slot, admission in zip(slots, admissions, strict=True):
             adding.take(slot, admission)
@@ -86,7 +87,7 @@ class PastQuestions:
         self._arrange()
 
     def keep(self, kept: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Let go of what only those asked who are not kept; the new numbers of the recollections, −1 for none."""
+        """Remove what no kept subscription asks; return the new number of each recollection, −1 if it was removed."""
         live = _Live(self, kept)
         sizes = np.diff(self.literal_start.used)
         self.literal.replace(live.atom_place[self.literal.used[np.repeat(live.clauses, sizes)] >> 1] * 2
@@ -116,7 +117,7 @@ class PastQuestions:
         return live.place
 
     def _arrange(self) -> None:
-        """Who is asked by which filter, and which lists of values a recollection has."""
+        """Lay out anew the clauses and recollection of each filter, and the lists of values of each recollection."""
         filters = self.filter.used
         self.of_filter.replace(_starts(filters, int(filters.max(initial=-1)) + 1))
         self.clauses.replace(np.argsort(filters, kind="stable"))
@@ -137,7 +138,7 @@ def _starts(sorted_or_not: NDArray[np.int64], count: int) -> NDArray[np.int64]:
 
 
 class _Adding:
-    """Admissions, put into the arrays: what several ask is there once."""
+    """Puts admissions into the arrays; atoms and recollections that several subscriptions ask for are stored once."""
 
     def __init__(self, asked: PastQuestions) -> None:
         self._asked = asked
@@ -149,14 +150,14 @@ class _Adding:
         self._new_clauses: list[tuple[int, int, list[int]]] = []
 
     def take(self, slot: int, admission: Admission) -> None:
-        """One subscription."""
+        """Take one subscription."""
         plan = planned(admission.form, admission.numbers)
         self._asked.memory.want(plan.columns())
         self._columns = {known: i for i, known in enumerate(self._asked.memory.columns)}
         self._clauses(slot, plan.clauses, plan, admission)
 
     def close(self) -> None:
-        """Write the clauses."""
+        """Write the clauses of all that were taken."""
         asked = self._asked
         asked.rule.extend(np.array([rule for rule, _, _ in self._new_clauses], np.int64))
         asked.filter.extend(np.array([f for _, f, _ in self._new_clauses], np.int64))
@@ -249,7 +250,7 @@ def _digest(name: list[Any]) -> bytes:
 
 
 class _Live:
-    """What is still asked when some subscriptions have gone."""
+    """The clauses, atoms and recollections that are still asked for once some subscriptions have been removed."""
 
     def __init__(self, asked: PastQuestions, slots: NDArray[np.bool_]) -> None:
         rules, start, literals = asked.rule.used, asked.literal_start.used, asked.literal.used

@@ -1,7 +1,7 @@
 """The arrays in which ``Past`` remembers events, and the room in them.
 
-``kernels/past.py`` writes into these arrays and never makes them longer: before a batch ``make_room`` sees to it that
-whatever the batch brings fits, and after it ``tidy`` lays anew what has become sparse. The rows are described in
+``kernels/past.py`` writes into these arrays and never makes them longer: before a batch ``make_room`` makes them large
+enough for whatever the batch brings, and after it ``tidy`` packs what has become sparse. The rows are described in
 ``kernels/past_records.py``. Knows nothing of subscriptions, only of the lists that ``PastQuestions`` wants filled.
 """
 
@@ -45,14 +45,14 @@ from tidegate.patterns.pattern import NEVER
 
 __all__ = ["PastStorage"]
 
-#: Points that are kept before it is worth to lay them anew.
+#: Points that are kept before packing them is worth its time.
 _FEW = 16_384
-#: Ends of a batch for which every list may well have room.
+#: Up to so many ENDs in a batch, every list gets room for all of them instead of a closer bound.
 _FEW_ENDS = 32
 
 
 class PastStorage:
-    """Points of remembered events and values, events by id, and what running events hang on."""
+    """Points of remembered events and values, events by id, and which recollections hold each running event."""
 
     def __init__(self, arrays: Arrays, asked: PastQuestions) -> None:
         def rows(name: str, width: int | None = None, dtype: Any = np.int64) -> Growing:
@@ -64,7 +64,7 @@ class PastStorage:
         self.table, self.events, self.ids = rows("table"), rows("events", EVENT), rows("ids", 2, np.uint64)
         self.holds, self.marks, self.when = rows("holds", HELD), rows("marks"), rows("when")
         self._lasting = 0
-        """Events that there were when it was last looked for forgotten ones."""
+        """How many events were left when forgotten ones were last removed."""
 
     def begun(self) -> NDArray[np.int64]:
         """The marks. They are made when first needed: before, the files may be those of a state that is adopted."""
@@ -73,7 +73,7 @@ class PastStorage:
         return self.marks.used
 
     def begin(self) -> None:
-        """Know nothing."""
+        """Forget everything: empty all arrays, and those of ``PastQuestions``."""
         self._asked.clear()
         for array in (self.pool, *self.boxes, self.events, self.ids, self.holds):
             array.replace(array.used[:0])
@@ -84,13 +84,13 @@ class PastStorage:
         self.table.replace(np.full(32, -1))
 
     def let_go(self, place: NDArray[np.int64]) -> None:
-        """Let events no longer hang on recollections that are no more; ``place`` gives the others new numbers."""
+        """Detach running events from removed recollections; ``place`` gives the other recollections new numbers."""
         unhold(self.events.used, self.holds.used, self.marks.used, place)
 
     # --- room for a batch -------------------------------------------------------------------------------------------
 
     def make_room(self, step: Step, recollection_of: NDArray[np.int64], given: NDArray[np.int64] | None) -> None:
-        """See to it that whatever a batch brings can be remembered; ``given`` are the numbers it has already."""
+        """Make room for all that a batch may bring; ``given`` are the numbers of its publications in a replay."""
         hits = np.bincount(step.hits, minlength=len(recollection_of))
         more = np.zeros(self._asked.recollections.length, np.int64)
         plain = np.flatnonzero(recollection_of >= 0)
@@ -131,7 +131,7 @@ class PastStorage:
             boxes.length = (end >> level) + 1
 
     def _hash(self, size: int) -> None:
-        """Find events by their ids in a table of that size."""
+        """Build the hash table that finds events by their ids, with that size."""
         self.table.replace(np.full(size, -1))
         place_all(self.table.used, np.zeros(self.events.length, np.int64), self.ids.used)
 
@@ -145,7 +145,7 @@ class PastStorage:
         self.when.length = int(marks[LAST] - marks[KNOWN]) + 1
 
     def tidy(self) -> None:
-        """Lay what is remembered anew once most of the room is taken by what is not, and forget who is forgotten."""
+        """Pack the points once most of their room holds nothing live, and remove events that are over and forgotten."""
         lists, marks = self._asked.lists.used, self.marks.used
         live = int((lists[:, COUNT] - lists[:, LOW]).sum()) - int(marks[WASTE])
         if self.pool.length > 4 * live + _FEW:

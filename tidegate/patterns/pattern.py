@@ -1,9 +1,10 @@
 """The contract of a pattern: what must hold over several publications and over time.
 
 A pattern is plain data: the family it is of, its *form* (all that is not a number), its numbers, and its filters,
-which are ordinary filters that it shares with every other pattern that has the same one. A family keeps all patterns
-of its kind that live in one shard, side by side in flat arrays (``Arrays``), and is given publications in the order
-of their time. Every family has an oracle in ``tests/patterns``.
+which are ordinary filters that it shares with every other pattern that has the same one. A ``Family`` keeps all
+patterns of its kind that live in one shard, side by side in flat arrays (``Arrays``); ``Combine`` gives it publications
+in the order of their time. The number of a subscription within a family is its *slot*. Every family has an oracle in
+``tests/patterns``.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Inner:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A pattern of a subscription. Nothing is told of it at a moment of ``ends`` or later."""
+    """A pattern of a subscription. It raises nothing at the moment ``ends`` or later."""
 
     family: str
     form: str
@@ -81,7 +82,7 @@ class Parts(NamedTuple):
 
 
 class FamilyResult(NamedTuple):
-    """What is told: slots of subscriptions, moments, scores and distances (NaN where there is none), and the
+    """What a family raises: slots of subscriptions, moments, scores and distances (NaN where there is none), and the
     publications of i, by their place in memory, at ``items[start[i]:start[i + 1]]``; ``raised`` has the one that
     completed it, or −1.
     """
@@ -98,14 +99,14 @@ class FamilyResult(NamedTuple):
     def single(
         slot: NDArray[np.int64], moment: NDArray[np.int64], item: NDArray[np.int64], score: NDArray[np.float64] | None
     ) -> FamilyResult:
-        """Of at most one publication each; −1 for none."""
+        """A result of at most one publication each; −1 for none."""
         nothing = np.full(len(slot), np.nan)
         start = np.concatenate(([0], np.cumsum(item >= 0)))
         return FamilyResult(slot, moment, nothing if score is None else score, nothing, start, item[item >= 0], item)
 
 
 class Admission(NamedTuple):
-    """A subscription that enters a shard: who it is, when it was made and ended (versions), and when it began."""
+    """A subscription that enters a shard: its owner, the versions at which it was made and ended, and when it began."""
 
     owner: int
     since: int
@@ -119,7 +120,7 @@ class Admission(NamedTuple):
     begins: int
     """The moment before which it sees nothing."""
     ends: int
-    """The last moment at which anything is told."""
+    """The last moment at which it may raise anything."""
 
 
 class Family(ABC):
@@ -129,7 +130,7 @@ class Family(ABC):
     ops: ClassVar[tuple[str, ...]] = ()
     """Names of the calls that may be of the family; its own name if there are none."""
     arity: ClassVar[tuple[int, int]]
-    """Of the call that is claimed."""
+    """The least and the most arguments of a call that is claimed."""
     takes_all: ClassVar[bool] = False
     """Whether the whole expression is compiled, wherever in it the calls stand."""
     example: ClassVar[str]
@@ -141,9 +142,9 @@ class Family(ABC):
         self.since = arrays.get(f"{own}-since", np.int64)
         self.until = arrays.get(f"{own}-until", np.int64)
         self.end = arrays.get(f"{own}-end", np.int64)
-        """The last moment at which the clock tells it anything."""
+        """The last moment at which the clock may raise anything of it."""
         self.closing = arrays.get(f"{own}-closing", np.int64)
-        """The time of the last publication that tells it anything."""
+        """The latest time of a publication that may raise anything of it."""
 
     # --- language ---------------------------------------------------------------------------------------------------
 
@@ -175,7 +176,7 @@ class Family(ABC):
     # --- subscriptions ----------------------------------------------------------------------------------------------
 
     def _enter(self, admissions: Sequence[Admission]) -> NDArray[np.int64]:
-        """Take the fields that all families have; the slots."""
+        """Append the fields that all families have, and return the new slots."""
         first = self.owner.length
         columns = [
             (self.owner, [a.owner for a in admissions]),
@@ -189,7 +190,7 @@ class Family(ABC):
         return np.arange(first, self.owner.length)
 
     def _others(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """For each slot whether it is none of these."""
+        """A mask of all slots, False for these."""
         kept = np.ones(self.owner.length, np.bool_)
         kept[slots] = False
         return kept
@@ -205,24 +206,24 @@ class Family(ABC):
 
     @abstractmethod
     def remove(self, slots: NDArray[np.int64]) -> None:
-        """Let go of subscriptions; the others may change their slots."""
+        """Remove subscriptions; the others may change their slots."""
 
     def wake(self, clock: int) -> None:
-        """The clock has begun to run. Nothing to most families."""
+        """Called when the clock begins to run. Most families do nothing."""
         return
 
     # --- publications -----------------------------------------------------------------------------------------------
 
     @abstractmethod
     def step(self, step: Step) -> FamilyResult:
-        """Give a batch of publications to all subscriptions."""
+        """Give a batch of publications to all subscriptions, and return what they raise."""
 
     def advance(self, clock: int) -> FamilyResult | None:
-        """Let the clock run to a moment, with everything up to it."""
+        """Let the clock run to a moment, and return what that raises up to and including it."""
         return None
 
     def raised(self, told: Sequence[FamilyResult]) -> Sequence[FamilyResult]:
-        """What ``step`` and ``advance`` told of one batch, in the order in which it is raised."""
+        """The results of ``step`` and ``advance`` for one batch, in the order in which they are raised."""
         return told
 
     def items(self) -> list[NDArray[np.int64]]:
@@ -231,13 +232,13 @@ class Family(ABC):
 
     @property
     def counts(self) -> dict[str, int]:
-        """What is counted, beside what is told."""
+        """The counters of the family, by name."""
         return {}
 
 
 #: Every family of patterns by the name of its function.
 FAMILIES: dict[str, type[Family]] = {}
-#: The families that may claim a call of some name.
+#: The families that may claim a call, by the name of its function.
 _CLAIMANTS: dict[str, list[type[Family]]] = {}
 
 

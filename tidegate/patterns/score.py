@@ -1,4 +1,4 @@
-"""Scores as written: arithmetic over numbers of the publication, and distances, as programs for the kernel.
+"""Scores of ``topk``: arithmetic over numbers of the publication, and distances, compiled to programs for the kernel.
 
 The numbers of an expression are taken out of it, so all subscriptions whose scores differ only in numbers share one
 program: ``distance((x, y), (3, 4))`` is a program and the numbers 3 and 4.
@@ -56,7 +56,7 @@ def program(node: Node) -> Program:
 
 
 def _compile(node: Node, made: Program, depth: int) -> int:
-    """Append the steps of a node; how deep the stack gets, if it was so deep before."""
+    """Append the steps of a node; return how deep the stack gets if it was ``depth`` deep before."""
     if isinstance(node, Literal) and not isinstance(node.value, bool | str):
         _step(made, NUMBER, 0, _number(made, node.value, node))
         return depth + 1

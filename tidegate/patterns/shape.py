@@ -1,13 +1,13 @@
-"""``shape(value, (…), 'stream') <= ε``: the last readings of a source come near a shape; told at the best moment's end.
+"""``shape(value, (…), 'stream') <= ε``: the last readings of a source come near a shape.
 
 What Manassiev and Jacobsen (2004, §5) leave as future work: shapes in streams of single numbers. For a subscription and
 a source, the *readings* are the publications that pass the conditions beside the pattern and have a finite number in
 the attribute, in order of time and id. From the n-th on, each closes a window of the last n; a window's distance is
 that of its normal form and the shape's, as ``shape`` of a whole series has it, and a constant window is far from every
-shape. An *excursion* is a run of windows that are near, as long as it can be. One is told when the first window after
-it is far, because only then its best is known: the reading that closed the nearest window (the first of them), that
-window's distance, and the time of the reading that was one too many. How it is done is said in
-``kernels/excursion.py``.
+shape. An *excursion* is a run of windows that are near, as long as it can be. It raises a notification when the first
+window after it is far, because only then its best is known: the reading that closed the nearest window (the first of
+them), that window's distance, and the time of the reading that ended the run. The readings of one source in one group
+of subscriptions are a *track*. The algorithm is described in ``kernels/excursion.py``.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class ShapePattern(Family):
         self._limit, self._strict = arrays.get("shape-limit", np.float64), arrays.get("shape-strict", np.uint8)
         self._series = arrays.get("shape-series", np.float64)
         self._features = arrays.get("shape-features", np.float64, FEATURES)
-        # groups: who has the same filter and the same attribute
+        # groups: subscriptions that have the same filter and the same attribute
         self._filter, self._column, self._longest = numbers("filter", "column", "longest")
         self._young, self._tracks_of = numbers("young", "tracks_of")
         # side by side, in bands of one group and one length
@@ -136,7 +136,7 @@ class ShapePattern(Family):
 
     @classmethod
     def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
-        return 0, 0  # the tracks know all there is to know
+        return 0, 0  # the tracks hold all that is needed, so memory need keep nothing
 
     @classmethod
     def sees(cls, form: str, publication: Row) -> bool:
@@ -204,7 +204,7 @@ class ShapePattern(Family):
         self._arrange()
 
     def _sweep(self) -> None:
-        """Let go of groups that nobody is in any more and of their tracks, if they are half of all."""
+        """Remove groups without subscriptions, and their tracks, once these are half of all groups and tracks."""
         live = np.bincount(self._group.used, minlength=self._filter.length) > 0
         dead = self._tracks_of.used[~live]
         if 2 * (int(dead.sum()) + len(dead)) <= self._of.length + len(live):
@@ -237,7 +237,7 @@ class ShapePattern(Family):
         with np.errstate(over="ignore"):
             reach = limit * limit * (1 + SLACK) + SLACK * length
         cells = np.zeros((int(block[-1]), ROWS, LANES))
-        cells[:, FEATURES] = inf  # lanes that nobody has
+        cells[:, FEATURES] = inf  # lanes without a subscription
         cells[block_of, :FEATURES, inner % LANES] = features
         cells[block_of, FEATURES, inner % LANES] = ((features * features).sum(axis=1) - reach) / 2
         place_of = np.empty(n, np.int64)
@@ -264,7 +264,7 @@ class ShapePattern(Family):
     # --- room -------------------------------------------------------------------------------------------------------
 
     def _place(self, more: int) -> None:
-        """Make room for so many more tracks, and find each its spot."""
+        """Make room for so many more tracks, and build the hash table in which the kernel finds them."""
         for array in self._tracks:
             array.reserve(more)
         size = 1 << (4 * (self._of.length + more) + 16).bit_length()
@@ -272,7 +272,7 @@ class ShapePattern(Family):
         place_all(self._table.used, self._of.used, self._source.used)
 
     def _pack(self) -> None:
-        """Move the readings of all tracks together."""
+        """Move the readings of all tracks together, so that no room is wasted between them."""
         tracks = (self._of, self._base, self._room, self._count, self._tangle)
         end = pack_tracks(
             np.argsort(self._base.used), self._longest.used, self.until.used.min(initial=NEVER),
@@ -329,7 +329,7 @@ class ShapePattern(Family):
             at = (int(place[0]), int(place[1]), int(place[2]))
             if reason != DONE:
                 self._make_room(int(reason))
-        if 2 * self._marks.used[WASTE] > self._value.length + _MORE:  # so many were moved since it was last done
+        if 2 * self._marks.used[WASTE] > self._value.length + _MORE:  # room that moved tracks have left
             self._pack()
         found = np.concatenate(told) if told else np.empty((0, 4), np.int64)
         slot, moment, item, raised = (np.ascontiguousarray(part) for part in found.T)

@@ -20,38 +20,38 @@ class ShardFacts:
     """The facts of one shard, and what its families count."""
 
     clock: int | None = None
-    """Up to which moment everything has happened; None before anything appeared."""
+    """The moment up to which everything has been processed; None before the first publication appeared."""
     late: int = 0
     """Publications that came too late for patterns."""
     newest: int | None = None
-    """The time of the newest publication that appeared; only Spark's combine step asks for it."""
+    """The time of the newest publication that appeared; only the combine step on Spark uses it."""
     wall: int | None = None
-    """The last time of day that a source told; only Spark's combine step asks for it."""
+    """The last time of day that a source gave; only the combine step on Spark uses it."""
     token: str | None = None
-    """Of which state the arrays of this process are; only Spark's combine step asks for it."""
+    """The token that names the state of this process's arrays; only the combine step on Spark uses it."""
     columns: list[list[Any]] = field(default_factory=list)
     """The columns of values in memory, each as ``Column.plain`` gives it."""
     kept_items: int = 0
     """Publications that were left when memory was last cleared of what no window reaches."""
     kept_pairs: int = 0
-    """Pairs that were left then."""
+    """Pairs of a publication and a filter that were left then."""
     counts: dict[str, int] = field(default_factory=dict)
     """What families count, by a name that no other family has."""
     topk_forms: list[str] = field(default_factory=list)
     """The forms of ``TopK``, as its arrays number them."""
     born: int | None = None
-    """The version at which somebody first asked ``Past``; publications that appeared before are not remembered."""
+    """The version of the first subscription of ``Past``; publications that appeared before it are not remembered."""
     remembers: bool = False
     """Whether ``Past`` has a history, so that subscriptions see what was remembered before they were made."""
     refused: dict[str, int] = field(default_factory=dict)
-    """Publications that are no part of an event as it should be, by reason."""
+    """How many publications could not be part of an event (an END without its START, say), by reason."""
 
     def count(self, name: str, more: int) -> None:
         """Count some more."""
         self.counts[name] = self.counts.get(name, 0) + more
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON knows it; ``from_json`` reads it back. Lists and dictionaries are shared, not copied."""
+        """The facts as a JSON value, which ``from_json`` reads back. Lists and dictionaries are shared, not copied."""
         return {"version": _VERSION, **{each.name: getattr(self, each.name) for each in fields(self)}}
 
     @staticmethod

@@ -107,7 +107,7 @@ class Together(Family):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Who has which filter."""
+        """Lay out anew which subscriptions have which filter."""
         sizes = np.diff(self._filter_start.used)
         slot = np.repeat(np.arange(len(sizes)), sizes)
         filters = self._filters.used
@@ -123,7 +123,7 @@ class Together(Family):
         filters = memory.key.length
         of_filter = self._of_filter.padded(filters + 1, self._of_filter.used[-1])
         place = np.array([memory.columns.index(c) if c in memory.columns else -1 for c in _PLACE], np.int64)
-        strict = step.strict or bool(self.since.used.max() > memory.version.used.min())  # what is remembered counts too
+        strict = step.strict or bool(self.since.used.max() > memory.version.used.min())  # memory may hold older ones
         slot, moment, distance, start, items, cut = step_together(
             strict, step.combinations, step.first_item, step.start, step.hits, step.first_pair,
             memory.time.data, memory.version.data, memory.values.data, place,

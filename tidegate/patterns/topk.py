@@ -1,7 +1,7 @@
-"""``topk(k, window, score)``: a publication is told once, when it first is one of the k best in the window.
+"""``topk(k, window, score)``: a publication is notified once, when it first is one of the k best in the window.
 
-On arrival, or later, when better ones expire; that is the clock's doing and needs no new publication. Semantics of
-the OpenIoT deliverable D4.5.1, §2.2.2. How it is done is said in ``kernels/topk.py``.
+That is when it arrives, or later, when better ones expire; this takes only the clock and no new publication.
+Semantics of the OpenIoT deliverable D4.5.1, §2.2.2. The algorithm is described in ``kernels/topk.py``.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from tidegate.predicates.column import Column
 
 __all__ = ["TopK"]
 
-#: What a subscription may track: so many times k, and some more.
+#: How many publications a subscription may track: so many times k, and some more.
 _TIMES, _MORE = 4, 8
-#: At most; beyond that the shared window is read again instead.
+#: The most that a subscription tracks; beyond that the shared window in memory is read again instead.
 _MOST_TRACKED = 1 << 20
 
 
@@ -150,7 +150,7 @@ class TopK(Family):
         self._arrange()
 
     def _repack(self, rooms: NDArray[np.int64]) -> None:
-        """Move what is tracked together, each subscription with so much room; what nobody has goes."""
+        """Lay out anew what subscriptions track, each with so much room; what belongs to no subscription is dropped."""
         bases = np.cumsum(rooms) - rooms
         counts = self._count.used
         inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -1,7 +1,8 @@
-"""Publications as JSON objects: one as an object of the model, many as Arrow tables without an object for each.
+"""From JSON objects to publications: one to a ``Publication``, many to Arrow tables without an object for each.
 
-Both ways take and refuse the same. What cannot be a publication is an error for one and a fault among many. Knows
-neither files nor Spark nor subscriptions, only the names that are wanted.
+Both ways take and refuse the same. A JSON object that cannot be a publication raises an error if it is alone, and is
+reported as a ``RejectedRow`` among many. Knows neither files nor Spark nor subscriptions, only the names that are
+wanted.
 """
 
 from tidegate.records.attribute_expansion import expand, expand_attributes

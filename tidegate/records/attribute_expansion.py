@@ -1,8 +1,9 @@
 """Many JSON texts to Arrow tables, without an object for each publication, and a fault for each text that is none.
 
-Columns are made at once for all rows that are surely good. The rest go one by one through ``record`` and the model,
-which alone say what a publication is; those that are good after all come in tables of their own. Every attribute is
-looked at, wanted or not: who subscribes does not decide what is a publication.
+``expand`` is for texts that are whole publications, ``expand_attributes`` for a column of attributes. Columns are made
+at once for all rows that are surely good. The other rows, here called odd, go one by one through ``record`` and the
+model, which alone define what a publication is; those that are good after all come in tables of their own. Every
+attribute is checked, wanted or not: whether a row is a publication must not depend on the subscriptions.
 """
 
 from __future__ import annotations
@@ -56,19 +57,19 @@ def expand_attributes(
 
 
 class _Form(Protocol):
-    """What the texts hold."""
+    """What the JSON texts hold: ``_Publications`` or ``_Attributes``."""
 
     is_whole: bool
     """Whether attributes may stand beside fields."""
 
     def others(self, rows: Rows, records: list[Record], names: Collection[str], odd: Mask) -> pa.Table:
-        """The columns beside the attributes; marks odd rows."""
+        """The columns beside the attributes; sets ``odd`` for rows that need a look of their own."""
 
     def publication(self, row: int, record: Record) -> Publication:
-        """One record by itself, or an error."""
+        """The publication of one record, or a ``PublicationError``."""
 
     def complete(self, rows: Rows, found: pa.Table) -> pa.Table:
-        """A table of such publications as it should have been."""
+        """The table of publications that were made one by one, with the columns that ``others`` would have given."""
 
 
 class _Publications:
@@ -105,7 +106,7 @@ class _Attributes:
             if name in record and name not in RESERVED:
                 raise PublicationError("an attribute that no other column has", shown(name))
         try:
-            id = self.rest.column("id")[row].as_py()  # only so that a reason can name it
+            id = self.rest.column("id")[row].as_py()  # only so that the error can name it
         except (KeyError, UnicodeDecodeError):
             id = None
         named = isinstance(id, str) and 0 < len(id) <= NAME_LENGTH
@@ -135,7 +136,7 @@ def _expanded(
 
 
 def _piles(sizes: Rows) -> Iterator[tuple[int, int]]:
-    """Rows, first and last, whose texts are not too large together."""
+    """Ranges of rows whose texts are not too large together: the first row, and the one after the last."""
     ends = np.flatnonzero(np.diff(np.cumsum(sizes) // MOST_BYTES)) + 1
     return pairwise([0, *ends.tolist(), len(sizes)])
 
@@ -149,7 +150,7 @@ def _tables(
     faults: list[RejectedRow],
 ) -> Iterator[Part]:
     rows, records = _objects(texts, first, faults)
-    odd = sizes[rows] > TEXT_LENGTH  # whatever is too long stands in a text that is
+    odd = sizes[rows] > TEXT_LENGTH  # a value that is too long is in a text that is too long
     names = dict.fromkeys(chain.from_iterable(records))
     if form.is_whole and "attributes" in names:
         flatten(records, odd)
@@ -189,7 +190,7 @@ def _texts(given: pa.Table, column: str) -> list[bytes]:
 
 
 def _objects(texts: Sequence[Text], first: int, faults: list[RejectedRow]) -> tuple[Rows, list[Record]]:
-    """The texts that are JSON objects, and their rows."""
+    """The rows whose texts are JSON objects, and these objects; the others become faults."""
     try:
         records = list(map(orjson.loads, texts))  # type: ignore[arg-type]  # None is no JSON
     except orjson.JSONDecodeError:

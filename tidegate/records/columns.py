@@ -1,6 +1,7 @@
-"""Many JSON objects to columns: their fields, their attributes, and which rows are odd and need a look of their own.
+"""Many JSON objects to columns of fields and attributes, for ``attribute_expansion`` and ``stored_bodies``.
 
-Makes no publication and gives no reason.
+A row that may not be a publication is marked in the mask ``odd``; the caller then checks it by itself. Makes no
+``Publication`` and gives no reason for what is wrong.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ __all__ = ["Mask", "fields", "flatten", "tables"]
 
 Mask = NDArray[np.bool_]
 
-#: Times that rows are set aside because a value is of another kind than most of its name; then they count as odd.
+#: How often rows are set aside for another table because a value is of another kind than most values of its name; the
+#: rows that are left then count as odd.
 KINDS = 8
 
 _FIELDS = tuple(name for name in RESERVED if name != "event")
@@ -32,7 +34,7 @@ _NO_ATTRIBUTES = frozenset({"", *RESERVED})
 
 
 def flatten(records: list[dict[str, Any]], odd: Mask) -> None:
-    """Put attributes that stand under ``attributes`` beside the fields; odd where one stands there already."""
+    """Move attributes from under ``attributes`` to beside the fields; a row that has a name in both places is odd."""
     for i, record in enumerate(records):
         nested = record.pop("attributes", None)
         if nested is None:
@@ -73,7 +75,7 @@ def tables(
     wanted: Collection[str] | None,
     odd: Mask,
 ) -> Iterator[Part]:
-    """The rows that are not odd, with the attributes that are wanted beside the others; more may turn out odd."""
+    """Tables of the rows that are not odd: the columns ``others`` and the wanted attributes. May mark more rows odd."""
     for name in ("", "event"):
         if name in names:
             odd |= np.fromiter((record.get(name) is not None for record in records), np.bool_, len(records))
@@ -106,7 +108,7 @@ def tables(
 
 
 def _look_at_others(records: list[dict[str, Any]], known: Collection[str], odd: Mask) -> None:
-    """Mark the rows with lists and objects under other names than the known that are not surely values."""
+    """Mark as odd the rows with a list or object, under a name that is not ``known``, that is not surely a value."""
     kinds = set(map(type, chain.from_iterable(map(dict.values, records))))
     if kinds.isdisjoint((list, dict)):
         return
@@ -125,7 +127,7 @@ def _look_at_others(records: list[dict[str, Any]], known: Collection[str], odd: 
 
 
 def _dense(records: list[dict[str, Any]], waiting: Rows, names: list[str]) -> Iterator[tuple[Rows, list[str]]]:
-    """Positions of records that wait, and names, such that their table is not too sparse."""
+    """Cut the waiting records into groups, each with its names, so that no table of a group is too sparse."""
     if len(names) <= SPARSEST or len(names) * len(waiting) <= SPARSEST * sum(len(records[i]) for i in waiting.tolist()):
         yield waiting, names
         return

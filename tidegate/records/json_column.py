@@ -1,8 +1,8 @@
 """JSON values of one name, as ``orjson`` reads them, to one Arrow column, without an object per value.
 
-Takes what is surely good and of the commonest kind. Rows of other kinds are for another column, and every row in doubt
-is odd, for the caller to look at alone. So nothing here says what a value may be: the model does, and ``record`` says
-which JSON stands for it.
+``attribute`` takes the values that are surely good and of the commonest kind. Rows of other kinds are left for another
+column, and every doubtful row is reported as odd, for the caller to check by itself. So this module does not define
+what a value may be: the model does, and ``record`` defines which JSON stands for it.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def field(name: str, values: list[Any]) -> tuple[pa.Array, list[int]]:
     if name == "phase":
         known = pc.is_in(array, pa.array([*PHASES, None]))
     else:
-        lengths = pc.binary_length(array)  # in bytes, so that what is within the bounds surely is
+        lengths = pc.binary_length(array)  # bytes, never fewer than characters: what is within the bounds surely is
         known = pc.and_(pc.greater(lengths, 0), pc.less_equal(lengths, NAME_LENGTH))
     return array, other + _false(known)
 
@@ -105,7 +105,7 @@ def _numbers(values: list[Any]) -> Values:
 
 
 def _doubles(values: list[Any]) -> pa.Array:
-    """JSON knows no NaN, so that NaN can stand for null on the way."""
+    """A column of doubles. NaN stands for null on the way, since JSON has no NaN."""
     return pa.array(np.array(values, np.float64), from_pandas=True)
 
 

@@ -1,6 +1,6 @@
 """One publication from one JSON object: which names are fields, and which JSON stands for which value.
 
-What a value may be is said by the model.
+What a value may be is checked by the model when the ``Publication`` is made.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def publication(record: dict[str, Any], place: str) -> Publication:
 
 def _value(value: Any, name: str) -> Any:
     """A JSON value as an attribute: objects stand for points, timestamps and dates, as they do in CQL2-JSON."""
-    if isinstance(value, list):  # one within it is no value at any depth, which the model says
+    if isinstance(value, list):  # a list within it is refused by the model
         return [item if isinstance(item, list) else _value(item, name) for item in value]
     if not isinstance(value, dict):
         return value

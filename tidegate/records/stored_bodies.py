@@ -1,8 +1,9 @@
-"""Publications as they are kept in a history: a JSON text each, of what does not stand beside it, and back to tables.
+"""Publications as a history keeps them: a JSON text each, the body, for what its row has no columns for; and back.
 
-The text is what ``record`` reads, with what JSON has no word for: a gap of a series is ``{"gap": "NaN"}``, and
-``false`` as start or end says that the publication has none where the row beside it tells what it counts as. All is
-restored as expressions see it. Knows nothing of databases, nor of what a history means.
+``engine.event_history`` writes bodies with ``of_publications`` and ``of_table``, and restores publications with
+``tables``. A body is the JSON that ``record`` reads, with two additions: a gap of a series is ``{"gap": "NaN"}``, and
+``false`` as start or end says that the publication had none, where the row has the time that counts instead.
+Everything is restored as expressions see it. Knows nothing of databases, nor of what a history means.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ __all__ = ["HistoryRecord", "listed", "of_publications", "of_table", "publicatio
 
 Record = dict[str, Any]
 
-#: The phase of which a row beside does not tell the start, or the end.
+#: The phase whose row in the history does not have the publication's own start, or end.
 _UNTOLD = {"start": "END", "end": "START"}
-#: What stands beside a text that is not whole.
+#: The fields that are columns of the row, and in the body only if it is ``whole``.
 _BESIDE = ("id", "source", "time", "phase", "start", "end")
 _OTHERS = ("location", "valid_until")
 _GAPS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
@@ -64,7 +65,7 @@ class HistoryRecord(Protocol):
 
 
 def of_publications(given: Iterable[Publication], *, whole: bool = False) -> list[str]:
-    """The text of each publication; with ``whole`` also what stands beside it, for one that has no row of its own."""
+    """The body of each publication; with ``whole`` also the fields of the row, for one that has no row of its own."""
     return [_text(_record(p, whole)) for p in given]
 
 
@@ -111,7 +112,7 @@ def _json(value: Any) -> Any:
 
 
 def _is_plain(members: list[Any]) -> bool:
-    """Whether JSON has all of them as they are."""
+    """Whether JSON can express all members as they are."""
     kinds = set(map(type, members))
     if kinds == {float}:
         return all(map(isfinite, members))
@@ -135,13 +136,13 @@ def _text(record: Record) -> str:
 
 
 _TEXTS_AND_TRUTHS = frozenset({bool, str})
-#: What JSON has of a single value. Integers may be too large for it.
+#: Types of single values that need no conversion to JSON. Integers may be too large for it.
 _PLAIN = frozenset({bool, str, float})
 _NUMBERS = frozenset({bool, float, int, type(None)})
 
 
 def of_table(given: pa.Table | Mapping[str, pa.Array], *, whole: bool = False) -> list[str]:
-    """The text of each row of a table that an engine has taken: what one of the same publications would give."""
+    """The body of each row of a table that an engine has taken; ``of_publications`` gives the same for objects."""
     columns = dict(zip(given.column_names, given.columns, strict=True)) if isinstance(given, pa.Table) else given
     length = len(columns["id"])
     fields: dict[str, list[Any]] = {} if whole else _bounds(columns, length)
@@ -159,7 +160,7 @@ def of_table(given: pa.Table | Mapping[str, pa.Array], *, whole: bool = False) -
 
 
 def _members(name: str, values: list[Any]) -> list[bytes]:
-    """A column as members of objects of JSON, each with a comma before it; nothing where there is no value."""
+    """A column as members of JSON objects, each with a comma before it; empty where there is no value."""
     before = b",%b:" % orjson.dumps(name)
     kinds = set(map(type, values))
     if kinds == {bool} and len(set(values)) == 1:
@@ -171,7 +172,7 @@ def _members(name: str, values: list[Any]) -> list[bytes]:
 
 
 def _bounds(columns: Mapping[str, pa.ChunkedArray | pa.Array], length: int) -> dict[str, list[Any]]:
-    """Of start and end what the row beside does not tell."""
+    """Start and end as the body needs them: only what the row in the history does not have."""
     phases = listed(columns["phase"]) if "phase" in columns else [None] * length
     bounds: dict[str, list[Any]] = {}
     for name, untold in _UNTOLD.items():
@@ -186,7 +187,7 @@ def _bounds(columns: Mapping[str, pa.ChunkedArray | pa.Array], length: int) -> d
 
 
 def listed(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """The values of a column, as ``to_pylist`` gives them, and sooner for most."""
+    """The values of a column as ``to_pylist`` gives them, but faster for most types."""
     kind = column.type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     is_plain = column.null_count == 0 and pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)
@@ -282,7 +283,7 @@ def _one_by_one(
 
 
 def _beside(heard: Sequence[HistoryRecord], records: list[Record]) -> pa.Table:
-    """The columns of all that is no attribute."""
+    """The columns of all fields, from the rows and from the bodies."""
     columns: dict[str, pa.Array] = {
         "id": pa.array([told.id for told in heard], pa.string()),
         "source": pa.array([told.source for told in heard], pa.string()),

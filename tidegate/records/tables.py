@@ -1,6 +1,6 @@
-"""Publications that are objects as Arrow tables: as one where one can hold them, as several where kinds differ.
+"""``Publication`` objects as Arrow tables: as one table where one can hold them, as several where kinds differ.
 
-Knows nothing of JSON.
+A column holds values of one kind, so an attribute with numbers and texts needs two tables. Knows nothing of JSON.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _LISTS: dict[frozenset[type], pa.DataType] = {
 def kinds_of(publication: Publication, wanted: Collection[str] | None) -> Kinds:
     """What kind of column each attribute needs; an error where there is none, for a list of several kinds.
 
-    Attributes that are not wanted are looked at too: who subscribes does not decide what is a publication.
+    Attributes that are not wanted are checked too: whether it is a publication must not depend on subscriptions.
     """
     found: Kinds = {}
     for name, value in publication.attributes.items():
@@ -130,7 +130,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Pile(Generic[T]):
-    """Things that one table can hold: the kinds of its columns, its rows, and the cells that the things fill."""
+    """Things (publications or tables) that one table can hold: its columns' kinds, its rows, and the filled cells."""
 
     things: list[T] = field(default_factory=list)
     kinds: Kinds = field(default_factory=dict)
@@ -145,7 +145,10 @@ class _Pile(Generic[T]):
 
 
 def _alike(things: Iterable[tuple[T, Kinds, int]], slack: int) -> Iterator[list[T]]:
-    """Things that have so many rows and columns of such kinds, together where they fit, with some slack in cells."""
+    """Group things that fit in one table. Each comes with its kinds and its rows.
+
+    A table may have at most ``slack`` times as many cells as its things fill.
+    """
     piles: deque[_Pile[T]] = deque()
     for thing, kinds, rows in things:
         pile = next((pile for pile in piles if pile.takes(kinds, rows, slack)), None)

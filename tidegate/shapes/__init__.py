@@ -1,1 +1,1 @@
-"""Shapes of series: normal forms, transforms, structures to find them in, and shapes with names. Pure numerics."""
+"""Shapes of series: normal forms, transforms, structures to find near ones, and shapes with names. Pure numerics."""

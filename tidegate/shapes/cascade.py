@@ -1,8 +1,9 @@
-"""The cascade: our own way to find near shapes, and the default. Rows in blocks, in rungs, bounded from both sides.
+"""The cascade: the default structure for finding near shapes, and our own. ``SphereGroup`` builds and searches it.
 
-Rows are laid out so that neighbours resemble each other, 64 to a block, and most blocks are dropped by their box alone.
-How a pair is then decided in a few rungs is said in ``kernels.cascade``. It is more than a structure that proposes:
-what comes out is exact.
+A row is the normal form of one series with its radius. ``Cascade`` lays rows out so that neighbours resemble each
+other, 64 to a block, and drops most blocks by their bounding box alone. The coordinates of the other rows are compared
+in a few steps, called rungs, with bounds from both sides, as ``kernels.cascade`` describes. Unlike the structures of
+``structures.py``, which only propose candidates, ``Cascade.match`` gives exact results.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _STEPS = (511, 1023, 2047, 4095, 16_383)
 #: square. A number is off by 2⁻²⁴ of itself, so the difference of two series by 2⁻²³ √n; sums of at most 256 squares
 #: are off by less than 2⁻¹⁵ of themselves, in whatever order they are taken, and longer ones are summed in doubles.
 _ABSOLUTE, _RELATIVE = 2.0**-20, 2.0**-14
-#: How much it matters that rows of a block are alike in their radius. A block is as hard to drop as its widest row.
+#: The weight of the radius when rows are put into blocks. A block is as hard to drop as its row of largest radius.
 _ALIKE = 4
 #: Rows that are written before they are gathered.
 _ROOM = 1 << 20
-#: The arrays that are saved as they are; the rows in doubles and their radii are others' to keep.
+#: The arrays that a snapshot keeps as they are; the rows in doubles and their radii are kept by the caller.
 ARRAYS = RowRungs._fields[:-2]
 
 
@@ -59,12 +60,12 @@ class Cascade:
 
     @staticmethod
     def build(exact: Doubles, radii: Doubles, coordinates: Callable[[Doubles], Doubles]) -> Cascade:
-        """Of normal forms, which may lie in a file."""
+        """The cascade of these normal forms, which may lie in a mapped file."""
         rows, n = exact.shape
         ladder = Ladder.of(coordinates(exact[:1]).shape[1] if rows else 0)
         first = np.zeros((rows, FIRST), np.float32)
 
-        def look(begin: int, end: int) -> None:  # the first rung alone: it says where rows go
+        def look(begin: int, end: int) -> None:  # the first rung alone: it decides the order of rows
             some = coordinates(exact[begin:end])[:, : ladder.ends[0]]
             first[begin:end, : ladder.ends[0]] = some
             first[begin:end, FIRST - 1] = np.sqrt(np.maximum(n - (some * some).sum(1), 0))
@@ -79,7 +80,7 @@ class Cascade:
             laid.take(coordinates(exact[number[begin:end]]), slice(begin, end))
 
         in_chunks(lay, rows)
-        reject = np.full(places, -1, np.float32)  # what fills up the last block is never near
+        reject = np.full(places, -1, np.float32)  # rows that fill up the last block are never near
         reject[:rows], accept = outer[number], inner[number]
         blocks = np.zeros((places, FIRST), np.float32)
         blocks[:rows] = laid.first
@@ -101,11 +102,11 @@ class Cascade:
         return NearRows(start, rows)
 
     def candidates(self, normals: Doubles, coordinates: Callable[[Doubles], Doubles]) -> Candidates:
-        """What boxes and the first rung leave, each in ascending order: what other structures do as a whole."""
+        """The rows that boxes and the first rung leave for each point, ascending: comparable to other structures."""
         arrays = dict(self.arrays)
         for name in ("second", "third", "last"):
             arrays[name] = arrays[name][:, :0]
-        arrays["accept"] = np.full_like(arrays["accept"], np.inf)  # so all that is left is taken
+        arrays["accept"] = np.full_like(arrays["accept"], np.inf)  # so that every row that is left is taken
         start, rows, tested = self._shared(normals, coordinates, arrays)
         for p in range(len(normals)):
             rows[start[p] : start[p + 1]].sort()
@@ -114,7 +115,7 @@ class Cascade:
     def _shared(
         self, normals: Doubles, coordinates: Callable[[Doubles], Doubles], arrays: dict[str, NDArray[Any]]
     ) -> Candidates:
-        """Each core has some of the points."""
+        """Search with all cores, each for some of the points."""
         laid = RowRungs(**{name: arrays[name] for name in ARRAYS}, exact=self.exact, radius=self.radii)
 
         def find(some: slice, ends: NDArray[np.int64], tested: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -161,7 +162,7 @@ class _Rungs:
         self.steps = np.array(ladder.steps, np.int64) - ladder.steps[0]
 
     def take(self, coordinates: Doubles, here: slice) -> None:
-        """Put coordinates where they belong."""
+        """Put the coordinates of the rows ``here`` into their rungs."""
         a, b, c, d = self._ladder.ends
         squares = coordinates * coordinates
         cuts = (a, b, c, *self._ladder.steps[1:-1], d)

@@ -1,8 +1,8 @@
-"""Two interval trees, on the first two coordinates, and what they leave looked at in feature space.
+"""Two interval trees, on the first two coordinates; the spheres that they leave are tested in feature space.
 
 Manassiev and Jacobsen 2004, §4.1.2. Differs in that the trees are centred ones made once, in flat arrays, instead of
-red-black trees; and that only one tree is asked, the one with fewer intervals around the point, which is known before
-any is looked at; the other coordinate is compared while its list is read, which spares the second list altogether.
+red-black trees; and that only one tree is searched, the one with fewer intervals around the point, which is known
+before any is read; the other coordinate is compared while its list is read, which spares the second list altogether.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class IntervalTrees(Structure):
 
     @classmethod
     def inserted(cls, features: _Floats, radii: _Floats) -> IntervalTrees:
-        """The same, made as if spheres came one by one.
+        """The same trees, made as if spheres came one by one.
 
         Static trees take them in by the logarithmic method (Bentley and Saxe 1980): what was gathered becomes a tree,
         and two trees of one size become one of twice that size. All this is really done, so that the time it takes,

@@ -1,7 +1,7 @@
-"""Shapes that have names: those that users expect, and their own from a file.
+"""Shapes that have names: those that are built in, and users' own from a file (``load``).
 
-A shape is a few control points; how many numbers it is rendered at is decided where it is compared. Knows nothing of
-expressions, which ask for a shape by its name.
+A ``NamedShape`` is a few control points; the code that compares it decides at how many numbers it is rendered. Knows
+nothing of expressions, whose compiler calls ``find`` with a name.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def near(name: str) -> list[str]:
 
 @contextmanager
 def use(*shapes: NamedShape) -> Iterator[None]:
-    """More shapes for a while; afterwards the library is what it was, whatever was loaded meanwhile."""
+    """Add shapes for the body of a ``with`` statement; after it the library is as before, whatever was loaded in it."""
     before = dict(_OWN)
     try:
         _add([(shape, "") for shape in shapes])
@@ -177,7 +177,7 @@ def use(*shapes: NamedShape) -> Iterator[None]:
 
 
 def _add(shapes: list[tuple[NamedShape, str]]) -> None:
-    """All of them or, where one cannot be, none; with the place of each for its error."""
+    """Add all shapes, or none if one of them is refused; each comes with its place in the file, for the error."""
     added: dict[str, NamedShape] = {}
     for shape, at in shapes:
         if shape.name in _BUILT_IN:

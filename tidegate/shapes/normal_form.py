@@ -1,6 +1,6 @@
 """Series in normal form: which series have a shape, and how far two shapes are apart.
 
-The meaning of ``shape`` in the language, in a few calls. Knows nothing of features, structures or subscriptions.
+These few functions define what ``shape`` means in the language. Knows nothing of features, structures or subscriptions.
 """
 
 from __future__ import annotations
@@ -50,6 +50,6 @@ def distance(a: Series, b: Series) -> float:
 def rendered(points: Sequence[float] | Series, n: int) -> Series:
     """Control points, evenly spaced and joined by straight lines, as a series of n numbers."""
     controls = np.asarray(points, np.float64)
-    if np.abs(controls).max() > _LARGE:  # the lines between them could not be told from infinity
+    if np.abs(controls).max() > _LARGE:  # differences between them would overflow
         controls = np.ldexp(controls, -512)
     return np.interp(np.arange(n) * (len(controls) - 1) / (n - 1), np.arange(len(controls)), controls)

@@ -23,7 +23,7 @@ __all__ = ["RStar", "boxes_of"]
 
 _Floats = NDArray[np.float64]
 
-#: The page that begins with the root's number, the second one written; and what a leaf's page begins with.
+#: The page that begins with the root's number, which is the second one written; and the number that marks a leaf.
 _HEADER, _LEAF = 1, 2
 #: The library takes numbers for the same that differ by no more than an ulp of 1: it makes a point of so thin a box and
 #: leaves a node's box as it is where an entry sticks out by so little, on each level. Boxes are taken to be larger.
@@ -31,7 +31,7 @@ _LOOSE = 1e-14
 
 
 def _bound(width: int) -> float:
-    """Beyond which coordinates are all the same to the tree, for volumes must be numbers: infinite ones crash it."""
+    """The bound to which coordinates are clipped, so that volumes stay finite: infinite ones crash the library."""
     return float(min(1e12, 10 ** (250 / width)))
 
 
@@ -97,7 +97,7 @@ class RStar(Structure):
         self._tree = BoxTree(np.array(nodes, np.int64).reshape(-1, 3), boxes.reshape(-1), *spheres)
 
     def candidates(self, points: _Floats) -> Candidates:
-        """Exactly the spheres that each point lies in; tested are the entries of all nodes that are come to."""
+        """Exactly the spheres that each point lies in; the entries of all nodes that are visited count as tested."""
         flat = np.ascontiguousarray(points, np.float64).ravel()
         bound, words = _bound(self._width), -(-self._size // 64)
         clipped = np.clip(flat, -bound, bound)

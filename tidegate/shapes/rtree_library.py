@@ -1,6 +1,7 @@
 """The package ``rtree``: R*-trees of libspatialindex, and the pages that such a tree consists of.
 
-The package is of the extra ``structures``, so this module is imported only where a tree is made (``rstar_tree.py``).
+The package belongs to the optional extra ``structures``, so only ``rstar_tree.py`` imports this module, when it makes
+a tree.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FILLED = 0.99
 
 
 class _TreePages(index.CustomStorage):
-    """Where the library puts its nodes, in its own bytes."""
+    """Keeps the nodes that the library writes, as its own bytes."""
 
     def __init__(self) -> None:
         self.pages: dict[int, bytes] = {}
@@ -69,7 +70,7 @@ def library_tree(width: int, stream: Iterable[Any] | None = None, pages: _TreePa
 
 
 def packed(boxes: NDArray[np.float64]) -> dict[int, bytes]:
-    """The pages of a tree that is made of all boxes at once; none of no boxes, of which the library makes no tree."""
+    """The pages of a tree made of all boxes at once; no pages for no boxes, of which the library makes no tree."""
     storage = _TreePages()
     if len(boxes):
         stream = ((row, box, None) for row, box in enumerate(boxes.tolist()))
@@ -78,7 +79,7 @@ def packed(boxes: NDArray[np.float64]) -> dict[int, bytes]:
 
 
 def grown(boxes: NDArray[np.float64]) -> dict[int, bytes]:
-    """The same of a tree that boxes are inserted in one after another."""
+    """The pages of a tree into which the boxes are inserted one after another."""
     storage = _TreePages()
     if len(boxes):
         tree = library_tree(boxes.shape[1] // 2, None, storage)

@@ -1,6 +1,6 @@
-"""All spheres, looked at one after another: the rival that every structure must beat, and what they have in common.
+"""``Scan`` tests all spheres one after another: the baseline that every structure must beat.
 
-How spheres are laid out in groups. Knows no tree.
+Also how spheres are laid out in groups and rounded, which the trees use too. Knows no tree.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tidegate.shapes.threads import shared
 
 __all__ = ["Groups", "Scan", "aligned", "ends_of", "grouped", "limits_of"]
 
-#: Relatively, how much larger than told a sphere is taken to be, so that rounding never dismisses; and what is added
-#: to its square, for radii whose squares are rounded to nearly nothing.
+#: By what share each radius is enlarged, so that rounding never loses a sphere; and what is added to its square, for
+#: radii whose squares are rounded to nearly nothing.
 SLACK, TINY = 1e-9, 1e-300
 
 _Floats = NDArray[np.float64]
 
 
 class Groups(NamedTuple):
-    """Spheres by groups, coordinate by coordinate, flat; what fills up a group holds no point."""
+    """Spheres by groups, coordinate by coordinate, flat; spheres that fill up a group contain no point."""
 
     centres: _Floats
     limits: _Floats
@@ -32,7 +32,7 @@ class Groups(NamedTuple):
 
 
 def limits_of(radii: _Floats) -> _Floats:
-    """What a sum of squares may not exceed; nothing is in a sphere whose radius is negative or NaN."""
+    """The largest sum of squares within each sphere; nothing is in a sphere whose radius is negative or NaN."""
     with np.errstate(over="ignore"):
         squares = np.square(radii * (1 + SLACK)) + TINY
     return np.where(radii >= 0, squares, -1.0)

@@ -1,8 +1,8 @@
-"""A group: series of one length with a tolerance each, and the search for those that a series is near.
+"""``SphereGroup``: series of one length with a tolerance each, and the search for those that a given series is near.
 
-Puts the parts together: a transform for coordinates, a structure for candidates, verification in doubles. Whatever the
-parts, the answer is the same; ``cascade`` is the fastest and the default, the others are there to be compared with it
-and for those who know better for their data.
+It combines a transform for coordinates, a structure for candidates, and verification in doubles; ``ShapeLookup`` names
+them. The answer is the same with any of them. ``cascade`` is the fastest and the default; the others are there for
+comparison, and for data that suits them better.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def structures() -> list[str]:
 
 
 class ShapeLookup(NamedTuple):
-    """What a deployment looks shapes up with. The answers do not depend on it."""
+    """The transform and the structure with which a deployment looks shapes up. The answers do not depend on them."""
 
     transform: str | Transform = "fft"
-    """Its name, or one that was fitted to data; lengths that it was not fitted to have the default."""
+    """The name of a transform, or one that was fitted to data; lengths that it was not fitted to use the default."""
     structure: str = CASCADE
     features: int = FEATURES
 
@@ -56,14 +56,14 @@ class ShapeLookup(NamedTuple):
         return self.transform
 
     def plain(self) -> dict[str, Any]:
-        """As JSON knows it; of a transform that is none of those with a name, that there was one."""
+        """As a JSON value; of a transform without a name it only records that there was one."""
         name = self.transform if isinstance(self.transform, str) else self.transform.name
         known = name in TRANSFORMS and self.transform in (name, TRANSFORMS[name]())
         return {"transform": name if known else "", "structure": self.structure, "features": self.features}
 
     @staticmethod
     def restored(plain: dict[str, Any]) -> ShapeLookup:
-        """What was written so; the default in place of a transform without a name, since any gives the answers."""
+        """What ``plain`` wrote; the default for a transform without a name, since any gives the same answers."""
         return ShapeLookup(**{**plain, "transform": plain["transform"] or DEFAULT_HOW.transform})
 
     def checked(self) -> ShapeLookup:
@@ -110,7 +110,7 @@ class SphereGroup:
         self._features = min(max(2, features), self._transform.width(n))
         self._reject, self._accept = bounds(radii, n)
         self._rows, some = self._transformed(normals)
-        slack = _SLACK * sqrt(n)  # for what rounding does to coordinates
+        slack = _SLACK * sqrt(n)  # for the rounding of coordinates
         self._structure = STRUCTURES[structure](some, np.maximum(radii, 0.0) + slack)
 
     def _transformed(self, normals: Doubles, chunk: int = 1024) -> tuple[NDArray[np.float32], Doubles]:

@@ -1,7 +1,7 @@
 """The contract of a structure that finds, among spheres in feature space, those that a point lies in.
 
 A sphere stands for a subscription: its centre are the features of a series, its radius the tolerance. Structures are
-exchangeable by name; each may propose too many spheres, none may miss one. What is proposed is verified elsewhere.
+exchangeable by name; each may propose too many spheres, none may miss one. ``SphereGroup`` verifies what they propose.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Structure(ABC):
 
     name: ClassVar[str]
     extra: ClassVar[str | None] = None
-    """The extra of the package that it is made with, if it takes one."""
+    """The optional extra whose package is needed to build the structure; None if it needs none."""
 
     @abstractmethod
     def __init__(self, features: NDArray[np.float64], radii: NDArray[np.float64]) -> None: ...

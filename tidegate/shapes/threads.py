@@ -1,6 +1,6 @@
-"""Work for all cores of the machine: rows to be made ready, and points to be looked up.
+"""Work spread over all cores: ``in_chunks`` for preparing rows, ``shared`` for looking points up.
 
-Threads, because the kernels let go of Python's lock. Knows nothing of what is made ready or looked up.
+Threads are enough, because the kernels release Python's global lock. Knows nothing of what is prepared or looked up.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from tidegate.shapes.structures import Candidates
 
 __all__ = ["in_chunks", "shared"]
 
-#: Points times spheres that are worth a second core.
+#: Points times spheres from which a second core is worth it.
 _WORTH = 200_000
 #: Rows that are worked on at a time.
 _CHUNK = 1024
 
 
 class _Cores:
-    """Threads are started when first needed, and again in a process that was forked."""
+    """The pool of threads, started when first needed, and again in a process that was forked."""
 
     def __init__(self) -> None:
         self.count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -41,7 +41,7 @@ _cores = _Cores()
 
 
 def in_chunks(work: Callable[[int, int], None], rows: int, chunk: int = _CHUNK) -> None:
-    """Have rows worked on, some at a time, by all cores."""
+    """Call ``work`` with ranges of at most ``chunk`` rows, on all cores."""
     cuts = [(begin, min(begin + chunk, rows)) for begin in range(0, rows, chunk)]
     if len(cuts) < 2:
         for begin, end in cuts:

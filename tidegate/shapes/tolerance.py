@@ -1,7 +1,8 @@
-"""How many notifications a tolerance would have brought: distances of a pattern to a history, and what follows.
+"""How many notifications each tolerance of a ``shape`` would have brought on past data.
 
-A history is readings of sources, of which every sliding window is compared, or whole series. A run of windows within
-the tolerance is one notification, as in a stream. Knows nothing of files and of publications.
+``sliding`` and ``whole`` compute the ``Distances`` of a pattern to a ``SeriesHistory``: readings of sources, of which
+every sliding window is compared, or whole series. ``ToleranceOutcomes`` counts notifications; a run of windows within
+the tolerance is one, as in a stream. Knows nothing of files and of publications.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ __all__ = ["Distances", "SeriesHistory", "ToleranceOutcome", "ToleranceOutcomes"
 
 Numbers = NDArray[np.float64]
 Rows = NDArray[np.int64]
-#: Told how many windows are done.
+#: Called with the number of windows that are done.
 Show = Callable[[int], None]
 
 #: Microseconds.
 DAY = 86_400_000_000
-#: Numbers that are compared one by one, some seconds' worth; where there are more, the closest windows are.
+#: Up to so many numbers (some seconds of work) all windows are compared exactly, beyond that only the closest ones.
 EXACT = 2**28
 #: Numbers at a time: they stay in the processor's cache.
 _CHUNK = 2**18
-#: Variance of a window, relative to what is around it, below which sums that run along have lost its digits.
+#: Variance of a window, relative to its surroundings, below which running sums have lost its digits.
 _FLAT = 1e-7
 
 
@@ -47,7 +48,7 @@ class SeriesHistory:
     origins: Rows
     """The source of each part, as a number."""
     days: float
-    """From the first time to the last."""
+    """Days from the first time to the last."""
 
     @classmethod
     def readings(cls, sources: Rows, times: Rows, values: Numbers) -> SeriesHistory:
@@ -89,14 +90,14 @@ class Distances:
     """Whether a window is the next of the same source, so that one run can hold both."""
     days: float
     sources: int
-    """How many there are in the history."""
+    """How many sources there are in the history."""
 
 
 # --- distances ------------------------------------------------------------------------------------------------------
 
 
 def sliding(history: SeriesHistory, pattern: Numbers, show: Show | None = None) -> Distances:
-    """Of all windows as long as the pattern, a normal form."""
+    """The distances of all windows that are as long as the pattern, a normal form."""
     n = len(pattern)
     many = np.maximum(history.lengths - n + 1, 0)
     part = np.repeat(np.arange(len(many)), many)
@@ -112,7 +113,7 @@ def sliding(history: SeriesHistory, pattern: Numbers, show: Show | None = None) 
 
 
 def whole(history: SeriesHistory, at: Callable[[int], Numbers | None], show: Show | None = None) -> Distances:
-    """Of each series to the pattern at its length, a normal form; None leaves series of that length out."""
+    """The distance of each series to the pattern, whose normal form of length n is ``at(n)``; None leaves n out."""
     patterns = {int(n): at(int(n)) for n in np.unique(history.lengths) if SHORTEST <= n <= LONGEST}
     compared = np.isin(history.lengths, [n for n, pattern in patterns.items() if pattern is not None])
     begins, lengths = history.starts[:-1][compared], history.lengths[compared]
@@ -132,7 +133,7 @@ def _further(show: Show | None, before: int) -> Show | None:
 
 
 def _exact(values: Numbers, begins: Rows, pattern: Numbers, show: Show | None) -> Numbers:
-    """To the last bit what the language says: numpy accumulates from the first number to the last."""
+    """To the last bit the distances of ``normal_form``: numpy accumulates from the first number to the last."""
     n = len(pattern)
     size = max(1, _CHUNK // n)
     found, forms, held = np.empty(len(begins)), np.empty((size, n)), np.empty(size, np.bool_)
@@ -150,7 +151,7 @@ def _exact(values: Numbers, begins: Rows, pattern: Numbers, show: Show | None) -
 
 
 def _closest_exact(history: SeriesHistory, begins: Rows, pattern: Numbers, show: Show | None) -> Numbers:
-    """Roughly for all windows, then exactly for those that are close or whose rough distance may be far off."""
+    """Rough distances for all windows, exact ones where that is small or where rounding may have spoilt it."""
     n, found = len(pattern), np.empty(len(begins))
     done = 0
     for first, last in zip(history.starts[:-1], history.starts[1:], strict=True):
@@ -197,7 +198,7 @@ def _rough(values: Numbers, pattern: Numbers, out: Numbers) -> None:
         out[first : first + many] = np.where(lost, np.nan, np.sqrt(np.maximum(square, 0.0)))
 
 
-# --- what follows ---------------------------------------------------------------------------------------------------
+# --- outcomes -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -208,17 +209,17 @@ class ToleranceOutcome:
     notifications: int
     per_day: float
     per_source: float
-    """Per day and source."""
+    """Notifications per day and source."""
     sources: int
-    """Of how many sources there would have been a notification at all."""
+    """How many sources would have brought any notification."""
     windows: int
     share: float
-    """Of all windows."""
+    """The share of all windows that are within the tolerance."""
 
 
 @dataclass(frozen=True)
 class ToleranceOutcomes:
-    """Every tolerance's outcome, from distances that were computed once, and as exact as they are."""
+    """The outcome of any tolerance, from distances that were computed once, and as exact as they are."""
 
     distances: Distances
 
@@ -234,7 +235,7 @@ class ToleranceOutcomes:
 
     @cached_property
     def _joined(self) -> Numbers:
-        """From which tolerance on each two neighbours are in one run."""
+        """For each two neighbouring windows, the tolerance from which they are in one run."""
         values, follows = self.distances.values, self.distances.follows
         both = np.maximum(values[1:], values[:-1])[follows[1:]]
         return np.sort(both[np.isfinite(both)])
@@ -252,7 +253,7 @@ class ToleranceOutcomes:
         return float(self._within[0]) if len(self._within) else float("inf")
 
     def notifications(self, tolerances: Numbers) -> Rows:
-        """How many there would have been: windows within, less those that continue a run."""
+        """How many notifications each tolerance would have brought: windows within, less those that continue a run."""
         within, joined = (np.searchsorted(found, tolerances, "right") for found in (self._within, self._joined))
         return within - joined
 
@@ -279,7 +280,7 @@ class ToleranceOutcomes:
             return None
         found = float(self._within[enough[0]])
         there = int(counts[enough[0]])
-        for digits in range(3, 17):  # as few as will do, since somebody will have to read and write them
+        for digits in range(3, 17):  # as few as will do, since a person will read and type them
             outcome = self.at(rounded(found, digits))
             if abs(outcome.notifications - there) <= 0.05 * there:
                 return outcome

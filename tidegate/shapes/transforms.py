@@ -1,7 +1,7 @@
-"""Orthonormal changes of coordinates for normal forms, the most telling coordinates first.
+"""Orthonormal changes of coordinates for normal forms, the most informative coordinates first.
 
-Distances stay what they are, so the first few coordinates of two series are never further apart than the series: they
-can be searched without missing one. Knows nothing of the structures that search, nor of subscriptions.
+Distances stay what they are, so the first few coordinates of two series are never further apart than the series: a
+search in them misses none. Knows nothing of the structures that search, nor of subscriptions.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class PCA(Transform):
         needed = f"more than {components} rows of different shapes for {components} components"
         if len(forms) <= components:
             raise SettingError(needed, f"{len(values)} rows, {len(forms)} of them not constant", "the sample of PCA")
-        # Only differences between series are ever looked at, so it is those that have to be told apart.
+        # Searches only ever use differences between series, so the mean of the sample is taken off first.
         _, spread, directions = np.linalg.svd(forms - forms.mean(axis=0), full_matrices=False)
         # A sample of equal rows is left with nothing but rounding, hence the normal forms' own size beside the spread.
         noise = max(forms.shape) * np.finfo(np.float64).eps * max(float(spread[0]), float(np.sqrt(forms.size)))
@@ -240,5 +240,5 @@ def _mirrors(directions: Rows) -> Rows:
     return found
 
 
-#: Transforms that need no sample, by name; the first is what is used unless told otherwise.
+#: Transforms that need no sample, by name; the first is the default.
 TRANSFORMS: dict[str, Callable[[], Transform]] = {kind.name: kind for kind in (FFT, Haar, PAA)}

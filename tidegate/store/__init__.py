@@ -1,7 +1,7 @@
-"""What outlives a process: registry and its index layers, log, notification store, history.
+"""What outlives a process: ``Registry`` with its index layers, ``Log``, ``NotificationStore`` and ``History``.
 
-Knows nothing of Spark. Those that need a database are imported when they are first asked for: the workers of a
-pipeline only map files, and should not wait for SQLAlchemy.
+Knows nothing of Spark. The classes that need a database are imported when their names are first used: the workers of
+a pipeline only map files, and should not wait for SQLAlchemy.
 """
 
 from __future__ import annotations

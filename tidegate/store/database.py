@@ -1,7 +1,8 @@
 """A database that holds tables of ours: SQLite, PostgreSQL or MariaDB, opened by path or URL, shared by threads.
 
-What differs between the three is said here and nowhere else: locks, transactions, drivers, error messages. What is
-said of Oracle is untested. Knows nothing of what the tables mean.
+``Database`` is the connection of ``Registry``, ``NotificationStore`` and ``History``. What differs between the three
+kinds of database is in this module and nowhere else: locks, transactions, drivers, error messages. The code for Oracle
+is untested. Knows nothing of what the tables mean.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ T = TypeVar("T")
 
 #: Rows in one statement.
 CHUNK = 5_000
-#: Seconds to wait for whoever else is writing.
+#: Seconds to wait for another transaction that is writing.
 _PATIENCE = 60
 _FOREVER = 365 * 86_400
 #: A transaction that lost to another by deadlock is tried again so many times.
 _ATTEMPTS = 5
 
-#: 64 bits; in SQLite the type whose primary key is the row's place.
+#: 64 bits; in SQLite the type whose primary key is the rowid.
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")
-#: For every table of ours.
+#: Options of every table of ours.
 OPTIONS: dict[str, Any] = {"mariadb_charset": "utf8mb4", "mariadb_engine": "InnoDB"}
 _MARIADB_COLLATION = "utf8mb4_nopad_bin"  # capitals, accents and trailing spaces count, as elsewhere
 _ORACLE_LONGEST = 1000  # characters, of four bytes at most; a VARCHAR2 has 4000
@@ -62,7 +63,7 @@ def key(name: str) -> int:
 
 
 def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> int:
-    """Insert the rows whose primary key is not there yet; how many that were."""
+    """Insert the rows whose primary key is not in the table yet, and return how many that were."""
     statement: Insert
     match connection.dialect.name:
         case "sqlite":
@@ -78,9 +79,10 @@ def insert_new(connection: Connection, table: Table, rows: Sequence[dict[str, An
 
 
 def run(connection: Connection, statement: str, values: tuple[Any, ...] | list[tuple[Any, ...]]) -> int:
-    """Run a statement of the driver's own, once or for each of a list; how many rows it touched.
+    """Run a statement in the SQL of the driver, once or for each of a list, and return how many rows it touched.
 
-    Only within a transaction that writes. A file is asked directly: SQLAlchemy takes longer than the statement.
+    Only within a transaction that writes. On SQLite the driver is called directly, because SQLAlchemy takes longer
+    than the statement.
     """
     driver = connection.connection.dbapi_connection
     if isinstance(driver, sqlite3.Connection):
@@ -92,7 +94,7 @@ def run(connection: Connection, statement: str, values: tuple[Any, ...] | list[t
 class Database:
     """One database, whose connections are made when they are needed and never shared with a child process.
 
-    ``prepare`` is called with each database that is opened anew, before anybody else sees it.
+    ``prepare`` makes or upgrades the tables. It is called each time the database is opened, before any other use.
     """
 
     def __init__(self, url: URL, prepare: Callable[[Database], None]) -> None:
@@ -100,7 +102,7 @@ class Database:
         self._prepare = prepare
         self._engine: Engine | None = None
         self._poller: Any = None
-        #: Held while a connection is opened or asked for a number, and during a fork.
+        #: Held while a connection is opened, during ``poll``, and during a fork.
         self._gate = threading.RLock()
         watch(self)
 
@@ -126,7 +128,7 @@ class Database:
             yield connection
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Do the work in one transaction; tried again when the server chose it as the victim of a deadlock."""
+        """Do the work in one transaction; it is tried again when the server chose it as the victim of a deadlock."""
         for left in reversed(range(_ATTEMPTS)):
             with self._translated():
                 try:
@@ -138,7 +140,7 @@ class Database:
         raise AssertionError
 
     def poll(self, statement: str) -> int:
-        """The number that a statement gives, over a connection kept for that: for what is asked all the time."""
+        """The number that a statement gives, over a connection kept open for it: for frequent polling."""
         with self._gate:
             if self._poller is not None:
                 with suppress(self._driver_error()):
@@ -154,7 +156,7 @@ class Database:
 
     @contextmanager
     def exclusive(self, name: str) -> Iterator[None]:
-        """Hold a lock that no other process or thread holds; it goes with the process. On Oracle there is none."""
+        """Hold a lock that no other process or thread holds, and that ends with the process. Does nothing on Oracle."""
         if self.kind == "oracle":  # its locks by name need a right that few have
             yield
             return
@@ -262,7 +264,7 @@ class Database:
         return here if is_busy else None
 
     def after_fork(self, is_child: bool) -> None:
-        """Forget the connections of the parent, without closing them: closing would say goodbye in its name."""
+        """Forget the connections of the parent without closing them: closing would end the parent's session too."""
         if is_child:
             _of_the_parent.append((self._engine, self._poller))
             self._engine = self._poller = None
@@ -302,12 +304,12 @@ def _sqlite_connected(connection: Any, _: object) -> None:
 
 
 def _use_write_ahead_log(connection: Any) -> None:
-    """So that readers and a writer do not wait for each other. The file remembers it."""
+    """Switch the file, for good, to a write-ahead log, so that readers and a writer do not wait for each other."""
     deadline = time.monotonic() + _PATIENCE
     while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         try:
             connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:  # two that change it at once are told so, without any waiting
+        except sqlite3.OperationalError as error:  # of two connections that switch at once, one fails without waiting
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
@@ -341,7 +343,7 @@ def _locked_file(path: str) -> Iterator[None]:
 
 
 def is_lost(error: StoreError) -> bool:
-    """Whether a server has gone away, rather than refused something. A file does not."""
+    """Whether the server has gone away, rather than refused something. Never true of an SQLite file."""
     cause = error.__context__
     if not isinstance(cause, DBAPIError) or "sqlite" in type(cause.orig).__module__:
         return False

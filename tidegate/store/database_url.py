@@ -1,6 +1,6 @@
 """Where a database is: a path (an SQLite file) or a URL of SQLite, PostgreSQL or MariaDB. Opens nothing.
 
-Oracle is for those who ask for it; what is built for it is untested.
+A URL of Oracle is accepted only where the caller passes ``oracle=True``; the code for Oracle is untested.
 """
 
 from __future__ import annotations

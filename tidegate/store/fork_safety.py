@@ -1,8 +1,9 @@
 """Connections and ``fork``. A child process must not touch a connection of its parent: both would talk on one socket.
 
-With SQLite it must not even open one of its own while it has inherited another: the library would take the locks of
-the parent for its own, which the operating system does not hand down, and lose commits. So idle connections to files
-are closed before a fork, and a file that was in use at that moment cannot be opened in the child.
+With SQLite the child must not even open a connection of its own while it has inherited one: the library would take the
+locks of the parent for its own, which the operating system does not hand down, and lose commits. So every object with
+connections registers with ``watch``; the hooks here close idle connections to files before a fork, and
+``refuse_inherited`` keeps the child from opening a file that was in use at that moment.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ __all__ = ["Forkable", "refuse_inherited", "watch"]
 
 
 class Forkable(Protocol):
-    """What has connections."""
+    """What holds connections or locks that a child process must not use: ``Database``, ``WriterLease``, ``History``."""
 
     def before_fork(self) -> str | None:
-        """Open and close nothing until ``after_fork``. Gives the file in which a connection is still at work."""
+        """Open and close nothing until ``after_fork``; return the file that a connection is still using, if any."""
 
     def after_fork(self, is_child: bool) -> None:
-        """Go on; in a child without the connections of the parent."""
+        """Go on after the fork; a child goes on without the connections of the parent."""
 
 
 _watched: WeakSet[Forkable] = WeakSet()
@@ -33,7 +34,7 @@ _inherited: set[str] = set()
 
 
 def watch(thing: Forkable) -> None:
-    """Tell it about forks from now on."""
+    """Call its ``before_fork`` and ``after_fork`` at every fork from now on."""
     _watched.add(thing)
 
 

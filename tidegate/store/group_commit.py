@@ -1,6 +1,7 @@
-"""Threads that bring something to write: one at a time writes, and it writes for all who wait.
+"""Group commit: of several threads that want to write at once, one writes for all of them.
 
-Who comes while another writes shares the next write with everyone else who came. Knows nothing of what is written.
+``Log.append`` calls ``GroupCommit.bring``. While one thread writes, the others wait; one of those then writes all that
+has been brought meanwhile, in one call of ``write``. Knows nothing of what is written.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from typing import Generic, Protocol, TypeVar
 
 __all__ = ["GroupCommit"]
 
-#: Seconds for which one who is about to write waits for as many to join as joined the last time.
+#: Seconds for which a thread that is about to write waits for as many others to join as joined the last time.
 _PATIENCE = 0.001
 
 
 class PendingWrite(Protocol):
-    """Something that is done once it has been written or refused."""
+    """What a thread brings; ``is_done`` once it has been written or refused."""
 
     @property
     def is_done(self) -> bool: ...
@@ -27,7 +28,10 @@ T = TypeVar("T", bound=PendingWrite)
 
 
 class GroupCommit(Generic[T]):
-    """Takes turns at calling ``write``, which leaves everything done that it is given, and raises only to stop."""
+    """Lets one thread at a time call ``write`` with all that waits.
+
+    ``write`` must leave everything it is given done, and may raise only to stop its thread (``KeyboardInterrupt``).
+    """
 
     def __init__(self, write: Callable[[list[T]], None]) -> None:
         self._write = write
@@ -37,7 +41,7 @@ class GroupCommit(Generic[T]):
         self._company, self._expected = threading.Condition(lock), 1
 
     def bring(self, thing: T) -> None:
-        """Return once the thing is done."""
+        """Return once the thing is done, written by this thread or by another."""
         with self._turn:
             self._waiting.append(thing)
             self._company.notify()
@@ -50,7 +54,7 @@ class GroupCommit(Generic[T]):
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While nobody writes."""
+        """Run the body of a ``with`` statement while no thread writes."""
         with self._turn:
             self._turn.wait_for(lambda: not self._is_busy)
             self._is_busy = True

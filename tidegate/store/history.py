@@ -1,8 +1,9 @@
 """The history of events in a database: what an engine with ``past`` subscriptions remembers beyond its own life.
 
-Each publication that was remembered has a number of its own, its *seq*. Both tables of publications only ever get new
-rows at their end, until old events are forgotten as a whole. One engine writes at a time; anybody may look. Knows
-nothing of subscriptions, and not what the publications mean.
+``History`` decides who may write and runs the transactions; the statements are in ``history_writes`` and
+``history_reads``. Each publication that was remembered has a number of its own, its *seq*. Both tables of publications
+only ever get new rows at their end, until old events are forgotten as a whole. One engine writes at a time; any process
+may read. Knows nothing of subscriptions, and not what the publications mean.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ __all__ = ["BegunEvent", "EndedEvent", "Event", "History", "RefusedEvent", "Repl
 
 T = TypeVar("T")
 
-#: Seconds within which a server that has gone away may come back, and those before we look for the first time.
+#: Seconds within which a server that has gone away may come back, and seconds before the first new attempt.
 _PATIENCE, _FIRST_LOOK = 10.0, 0.05
-#: Seconds after which we look whether the lock is still ours: it goes unnoticed with a connection.
+#: Seconds after which ``claim`` checks that the lease is still ours: a lost connection loses it without any notice.
 _SURE = 1.0
 
 
@@ -67,7 +68,7 @@ class History(Closing):
         self._database = Database(address(url, oracle=True), history_tables.PART.prepare)
         self._lease = WriterLease(self._database, "history")
         self._writing = threading.RLock()
-        #: None as long as we have not claimed it.
+        #: None until ``claim`` has taken the lease.
         self._state: HistoryState | None = None
         self._user: object = None
         self._sure_until = 0.0
@@ -98,18 +99,19 @@ class History(Closing):
     # --- what the engine writes -------------------------------------------------------------------------------------
 
     def serves(self, user: object) -> bool:
-        """Whether it is open for that engine, and has been since it claimed it."""
+        """Whether that engine has claimed this history, and it has not been closed since."""
         return self._state is not None and self._user is user
 
     def release(self, user: object) -> None:
-        """Be free for another engine of this process."""
+        """End the claim of that engine, so that another engine of this process can claim the history."""
         if self._user is user:
             self._user = None
 
     def claim(self, user: object = None) -> None:
-        """Be the one that writes, until ``close``; an error if another is. Whoever writes or replays claims first.
+        """Take the sole right to write, until ``close``; an error if another process or engine has it.
 
-        ``user`` is the engine that it is for: one at a time, also in one process.
+        Every method that writes or replays calls this first. ``user`` is the engine that claims; only one may at a
+        time, also within one process.
         """
         with self._writing:
             if user is not None:
@@ -127,9 +129,9 @@ class History(Closing):
     def remember(
         self, first: Sequence[BegunEvent], ended: Sequence[EndedEvent], refused: Sequence[RefusedEvent]
     ) -> None:
-        """Write down what was heard: all of it or nothing, and for good once this returns.
+        """Write publications of events, all of them or none; they are durable once this returns.
 
-        Numbers rise from call to call. What has a number that is not above ``last`` was written by an earlier call
+        Numbers rise from call to call. A publication whose number is not above ``last`` was written by an earlier call
         that seemed to fail, and is not written again.
         """
         if not first and not ended and not refused:
@@ -164,9 +166,9 @@ class History(Closing):
                 raise StoreError(f"event {shown(id)} as number {seq}, as before", shown(given[seq]), self.url)
 
     def forget(self, upto: int) -> int:
-        """Forget the events that have ended and whose last number is at most ``upto``; how many that were.
+        """Forget the events that have ended and whose last number is at most ``upto``; return how many that were.
 
-        Those that have left memory are forgotten too.
+        Events that have left the engine's memory (``retire``) are forgotten too.
         """
         check_number(upto, "a number of a publication")
 
@@ -216,7 +218,7 @@ class History(Closing):
     # --- what has left the engine's memory --------------------------------------------------------------------------
 
     def retire(self, rows: Sequence[tuple[bytes, int, int, int]]) -> None:
-        """Write down events that leave memory: the key of what remembered it, start, end and last number of each."""
+        """Write down events that leave the engine's memory: key of the inner filter, start, end and last number."""
         if rows:
             self._write(
                 lambda state: state._replace(elders=state.elders + len(rows)),
@@ -226,7 +228,7 @@ class History(Closing):
     def has_elder(self, key: bytes, start: tuple[int, int], end: tuple[int, int], after: int = 0) -> bool:
         """Whether an event of that key has left memory, of a number above ``after``, with start and end in the ranges.
 
-        Their bounds are included.
+        The bounds of both ranges are included.
         """
         return self._steady(lambda connection: history_reads.has_elder(connection, key, start, end, after))
 
@@ -275,8 +277,8 @@ class History(Closing):
     ) -> T:
         """Do the work in one transaction, once, even if the answer of the server gets lost on the way.
 
-        Each transaction puts a new mark of its own in the place of the one that is known. If it finds its own mark it
-        was committed by an earlier attempt; if it finds one that is not ours, another has written.
+        Each transaction replaces the mark in the state row, which this process knows, by a new one. If it finds its own
+        mark there, an earlier attempt was committed; if it finds a mark that is not ours, another process has written.
         """
         with self._writing:
             self.claim()
@@ -307,7 +309,7 @@ class History(Closing):
             return outcome
 
     def _reclaim(self) -> None:
-        """Take the lock again that went with a lost connection, unless another was faster."""
+        """Take the lease again that was lost with a connection; an error if another process was faster."""
         assert self._state is not None
         self._lease.take(self._state.identity)
         self._sure_until = time.monotonic() + _SURE
@@ -330,7 +332,7 @@ class History(Closing):
             except StoreError as error:
                 may_pass = is_lost(error) or (
                     is_again and isinstance(error, LeaseTaken)
-                )  # by what is left of ourselves
+                )  # the server may not have noticed yet that our own lost connection is gone
                 if not may_pass or time.monotonic() + pause > deadline:
                     raise
             time.sleep(pause)
@@ -345,7 +347,7 @@ class History(Closing):
     # --- end --------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let others write, and close the connections; they are opened again if the history is used again."""
+        """Give up the right to write, and close the connections; they are opened again if the history is used again."""
         with self._writing:
             self._state = self._user = None
             self._doubtful.clear()
@@ -353,11 +355,11 @@ class History(Closing):
             self._database.close()
 
     def before_fork(self) -> None:
-        """Nothing: the parent goes on."""
+        """Does nothing: the parent goes on as before."""
         return
 
     def after_fork(self, is_child: bool) -> None:
-        """A child has claimed nothing, and nobody in it is writing."""
+        """A child process has claimed nothing, and no thread of it is writing."""
         if is_child:
             self._writing = threading.RLock()
             self._state = None

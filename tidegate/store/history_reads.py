@@ -1,6 +1,6 @@
-"""What is read from the tables of a history: its state, its events in order or for people, and what has left memory.
+"""What ``History`` reads from its tables: its state, its events in order or for people, and those that left memory.
 
-Knows nothing of transactions.
+Each function takes the connection to read on. Knows nothing of transactions.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def firsts(connection: Connection, after: int, limit: int) -> list[ReplayedPubli
 
 
 def ends(connection: Connection, after: int, limit: int) -> list[ReplayedPublication]:
-    """The next that ended one."""
+    """The next publications that ended an event, in order of their numbers."""
     e, x = EVENTS.c, ENDS.c
     fields = x.seq, x.first, e.id, x.source, literal("END"), x.time, null(), x.end_at, x.body
     some = select(*fields).join_from(ENDS, EVENTS, e.seq == x.first).where(x.seq > after)
@@ -129,7 +129,7 @@ def has_elder(connection: Connection, key: bytes, start: tuple[int, int], end: t
     one, two = halves(key)
     bounds = {"end_low": end[0], "end_high": end[1], "start_low": start[0], "start_high": start[1]}
     bounds = {name: min(max(bound, _SMALLEST), _LARGEST) for name, bound in bounds.items()}
-    # a bound that is none would only mislead the choice of an index
+    # a bound that excludes nothing would only mislead the database when it chooses an index
     bounds = {name: bound for name, bound in bounds.items() if bound != (_SMALLEST if "low" in name else _LARGEST)}
     values = {"one": one, "two": two, "after": after, **bounds}
     return connection.execute(_elder(*bounds), values).first() is not None

@@ -1,4 +1,4 @@
-"""The tables of a history of events, and their rows: what stands in them.
+"""The tables of a history of events, and the types of their rows.
 
 ``store/history_writes.py`` writes them and ``store/history_reads.py`` reads them. Knows nothing of who may write, nor
 of transactions.
@@ -24,11 +24,11 @@ __all__ = [
 ]  # fmt: skip
 
 #: Parts of the index of ids. New ids are put at the end of a part, so that writing touches few pages of the index
-#: however random the ids are; whoever looks for one id reads one part.
+#: however random the ids are; a search for one id reads one part.
 PARTS = 64
 
 TABLES = MetaData()
-#: One row. ``mark`` is another after each change: whoever finds an unknown one knows that another has written.
+#: One row. Every change sets a new ``mark``; a ``History`` that finds an unknown one knows that another has written.
 STATE = Table(
     "tidegate_history",
     TABLES,
@@ -88,8 +88,8 @@ COUNTS = Table(
     Column("count", NUMBER, nullable=False),
     **OPTIONS,
 )
-#: Times of events that have left an engine's memory, and the last of their numbers, by the filter that remembered them:
-#: a key in two halves.
+#: Elders: times of events that have left an engine's memory, and the last of their numbers, by the key (in two halves)
+#: of the inner filter that remembered them.
 ELDERS = Table(
     "tidegate_elders",
     TABLES,
@@ -158,7 +158,7 @@ class HistoryState(NamedTuple):
 
 
 def new_mark() -> int:
-    """A number that nobody else has."""
+    """A random number, which no other process will have drawn."""
     return secrets.randbits(63)
 
 
@@ -168,12 +168,12 @@ _ESCAPES = str.maketrans({"\0": "\x010", "\x01": "\x011"})
 
 
 def as_kept(text: str) -> str:
-    """A text as databases can keep it: PostgreSQL has none with the character NUL."""
+    """A text as databases can keep it: PostgreSQL takes none with the character NUL."""
     return text.translate(_ESCAPES) if "\0" in text or "\x01" in text else text
 
 
 def as_given(text: str) -> str:
-    """A text as it was given."""
+    """The text that ``as_kept`` was given."""
     return re.sub("\x01[01]", lambda found: "\0" if found[0] == "\x010" else "\x01", text) if "\x01" in text else text
 
 

@@ -1,7 +1,7 @@
-"""What is written into the tables of a history, in the transaction of whoever writes.
+"""What ``History`` writes into its tables, each function within the transaction of its caller.
 
-Rows are put in with the driver's own words, made once: a history is written to once for each publish. Knows nothing of
-who may write.
+Rows are inserted by SQL in the driver's own form, which is made once per dialect, because an engine writes to its
+history at each publish and SQLAlchemy would take too long. Knows nothing of who may write.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ REFUSED = 10_000
 
 
 class _Worded(NamedTuple):
-    """Statements in the words of a driver, with values in the order of the columns."""
+    """SQL statements in a driver's own form, with values in the order of the columns."""
 
     replace: str
     inserts: dict[str, str]
@@ -69,7 +69,7 @@ def _words_for(connection: Connection) -> _Worded:
 
 
 def _insert(connection: Connection, table: Table, rows: list[tuple[Any, ...]]) -> None:
-    """Insert rows without a look at each value on the way."""
+    """Insert rows without SQLAlchemy's processing of each value."""
     if rows:
         run(connection, _words_for(connection).inserts[table.name], rows if len(rows) > 1 else rows[0])
 
@@ -78,7 +78,7 @@ def _insert(connection: Connection, table: Table, rows: list[tuple[Any, ...]]) -
 
 
 def replaced(connection: Connection, mark: int, state: HistoryState) -> bool:
-    """Write the state in the place of the one with that mark; False if there is another."""
+    """Write the state in place of the one with that mark; False if the table has another mark."""
     return run(connection, _words_for(connection).replace, (*state, mark)) == 1
 
 
@@ -100,7 +100,7 @@ def write_ends(connection: Connection, ended: Iterable[EndedEvent]) -> None:
 
 
 def write_refused(connection: Connection, refused: Sequence[RefusedEvent], upto: int) -> None:
-    """Write those refused, of which the last has the number ``upto``."""
+    """Write the refused publications, the last of which gets the number ``upto``, and count them by reason."""
     newest = refused[-REFUSED:]
     numbered = enumerate(newest, upto - len(newest) + 1)
     _insert(connection, REFUSALS, [(n, r.reason, as_kept(r.id), r.phase, r.time, r.body) for n, r in numbered])
@@ -117,13 +117,13 @@ _COUNT_MORE = (
 
 
 def write_elders(connection: Connection, rows: Iterable[tuple[bytes, int, int, int]], after: int) -> None:
-    """Write events that leave memory: key, start, end and last number of each. ``after`` so many that have left."""
+    """Write events that leave memory: key, start, end and last number of each. ``after`` is how many left before."""
     counted = enumerate(rows, after + 1)
     _insert(connection, ELDERS, [(*halves(k), end, i, start, number) for i, (k, start, end, number) in counted])
 
 
 def forget(connection: Connection, upto: int) -> int:
-    """Forget the ended events whose last number is at most that, in memory or not; how many that were."""
+    """Forget the ended events whose last number is at most ``upto``, in memory or not; return how many that were."""
     gone = connection.execute(_OLD_EVENTS, {"upto": upto}).rowcount
     connection.execute(_OLD_ENDS, {"upto": upto})
     connection.execute(_OLD_ELDERS, {"upto": upto})
@@ -136,5 +136,5 @@ _OLD_EVENTS = delete(EVENTS).where(
     EVENTS.c.seq <= bindparam("upto"),
     or_(EVENTS.c.end_at.is_not(None), EVENTS.c.seq.in_(select(ENDS.c.first).where(ENDS.c.seq <= bindparam("upto")))),
 )
-#: Forgets all that has left memory.
+#: Deletes all events that have left memory.
 NO_ELDERS = delete(ELDERS)

@@ -1,8 +1,10 @@
 """Index layers: snapshots of a registry's versions, as files that every Python worker of a machine maps.
 
-Subscriptions lie in immutable layers; a manifest names the layers and what has ended since they were made, and so
+``Registry.prepare`` writes them through ``IndexLayers``, and the select step opens them as a ``View``. Subscriptions
+lie in immutable layers; a manifest names the layers and the subscriptions that have ended since they were made, and so
 stands for all versions from its ``oldest`` to its ``version``. A change adds a small layer; layers of similar size are
-merged, large ones aside. A storage at a plain path is mapped where it lies; one at a URL is copied once per machine.
+merged, large ones in a thread of their own. A storage at a plain path is mapped where it lies; one at a URL is copied
+once per machine.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ from tidegate.subscriptions.bulk import without_garbage_collection
 
 __all__ = ["IndexLayers"]
 
-#: A layer is merged with the one before it unless that is so many times larger; as the index does with its segments.
+#: A layer is merged with the one before it unless that one is this many times larger, as ``Index`` does with segments.
 _RATIO = 4
-#: Merges of more subscriptions than this run aside.
+#: Merges of more subscriptions than this run in a thread of their own, so that ``extend`` does not wait for them.
 _ASIDE = 16_384
 #: A layer is written anew when more than this share of it has ended before any version that is needed.
 _ENDED = 0.25
@@ -47,7 +49,7 @@ _KEPT = 3
 
 
 class IndexLayers:
-    """Layers and manifests at one place. ``lock`` keeps two processes from building the same thing."""
+    """The layers and manifests of one storage. ``lock`` keeps two processes from building the same layer."""
 
     def __init__(
         self, location: str | os.PathLike[str], lock: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -65,21 +67,21 @@ class IndexLayers:
         return current(self._storage)
 
     def covers(self, oldest: int, version: int) -> bool:
-        """Whether ``view`` would find what stands for these versions."""
+        """Whether ``view`` would find a manifest that stands for these versions."""
         if self._view is not None and self._view[1].covers(oldest, version):
             return True
         manifest = self.current()
         return manifest is not None and manifest.covers(oldest, version)
 
     def view(self, oldest: int, version: int) -> View:
-        """What stands for these versions; cached, so a worker maps a layer once."""
+        """The layers that stand for these versions, opened; cached, so that a worker maps a layer once."""
         if self._view is not None and self._view[1].covers(oldest, version):
             return self._view[1]
         for last in (
             False,
             False,
             True,
-        ):  # a layer may go between manifest and files, and then a newer manifest is there
+        ):  # a layer may be removed after its manifest was read; then there is a newer manifest
             manifest = self.current()
             if manifest is None or not manifest.covers(oldest, version):
                 there = f"versions {manifest.oldest} to {manifest.version}" if manifest else "none"
@@ -111,14 +113,15 @@ class IndexLayers:
     def extend(
         self, oldest: int, version: int, made: Iterable[StoredSubscription], ended: Sequence[tuple[int, int]] = ()
     ) -> Manifest:
-        """Publish a manifest for ``oldest`` to ``version``: with what was made since the last one, and what ended.
+        """Publish a manifest for ``oldest`` to ``version``.
 
-        ``ended`` are pairs of the versions at which a subscription was made and ended. The caller holds the lock.
+        ``made`` are the subscriptions made since the last manifest. ``ended`` are those that ended since: pairs of the
+        versions at which a subscription was made and ended. The caller holds the lock.
         """
         manifest = self.current()
         layers = [] if manifest is None else [self._marked(named, ended) for named in manifest.layers]
         rows = [row for row in made if row.until is None or row.until > oldest]
-        if manifest and any(row.since <= manifest.version for row in rows):  # asked for again, and perhaps still here
+        if manifest and any(row.since <= manifest.version for row in rows):  # given again, and perhaps still in a layer
             here = {int(v) for named in layers for v in np.intersect1d(_sinces(rows), self._layer(named.name).since)}
             rows = [row for row in rows if row.since not in here]
         if layer := self._written(rows):
@@ -138,7 +141,7 @@ class IndexLayers:
             for number, row in enumerate(rows):
                 try:
                     found = compile_subscription(row.meant, NO_LIMITS)
-                except TidegateError as error:  # it was taken by someone who knew more: a function, a named shape
+                except TidegateError as error:  # the process that took it knew more: a function, a named shape
                     error.at = f"{error.at} of subscription {shown(row.id)}" if error.at else shown(row.id)
                     raise
                 if isinstance(found, Pattern):
@@ -175,7 +178,7 @@ class IndexLayers:
         return ManifestLayer(name, len(numbers), ended.numbers, ended.versions)
 
     def _marked(self, named: ManifestLayer, ended: Sequence[tuple[int, int]]) -> ManifestLayer:
-        """The layer with some more of its subscriptions ended."""
+        """The layer with those of ``ended`` that it holds marked as ended."""
         if not ended:
             return named
         until = dict(ended)
@@ -190,7 +193,7 @@ class IndexLayers:
     # --- merging ----------------------------------------------------------------------------------------------------
 
     def _merged(self, layers: list[ManifestLayer], oldest: int) -> tuple[list[ManifestLayer], bool]:
-        """Merge small layers of similar size; whether there is more to merge than one should wait for."""
+        """Merge small layers of similar size; also returns whether a merge is left that is too large to wait for."""
         while group := _next_merge(layers, oldest):
             if sum(named.count for named in group) > _ASIDE:
                 return layers, True
@@ -200,7 +203,7 @@ class IndexLayers:
         return layers, False
 
     def _merge(self, kind: str, group: Sequence[ManifestLayer], oldest: int) -> ManifestLayer | None:
-        """One layer of several, without those that ended before any version that is needed; None if all did."""
+        """One layer of several, without the subscriptions that had ended by ``oldest``; None if none is left."""
         opened = [self._layer(named.name) for named in group]
         view = View(opened, [Ended(named.ended, named.ended_at) for named in group], oldest, oldest)
         until: dict[int, int] = {}
@@ -222,7 +225,7 @@ class IndexLayers:
         return self._save(kind, view.index, view.catalogue, view.patterns, numbers, view.since, ended)
 
     def _merge_aside(self) -> None:
-        """Merge what is too large to wait for in a thread, and publish it when it is done."""
+        """Start a thread that merges layers too large to wait for, and publishes each merged layer."""
         if self._merging is None or not self._merging.is_alive():
             self._merging = threading.Thread(target=self._merge_large, name="tidegate-index-layers", daemon=True)
             self._merging.start()
@@ -235,9 +238,9 @@ class IndexLayers:
                     return
 
     def _replace(self, group: Sequence[ManifestLayer], merged: ManifestLayer | None, oldest: int) -> bool:
-        """Publish ``merged`` in place of ``group``, unless these layers, or what is needed of them, changed meanwhile.
+        """Publish ``merged`` in place of ``group``; False if other layers or an older version are wanted by now.
 
-        ``oldest`` is the version before which the merge has dropped what had ended.
+        The merge has dropped the subscriptions that had ended by the version ``oldest``.
         """
         manifest = self.current()
         names = [named.name for named in manifest.layers] if manifest else []
@@ -246,7 +249,7 @@ class IndexLayers:
         if manifest is None or manifest.oldest < oldest or names[at : at + len(group)] != wanted:
             return False
         now = manifest.layers[at : at + len(group)]
-        if merged is not None:  # what ended while we merged
+        if merged is not None:  # mark the subscriptions that ended during the merge
             pairs = [
                 (int(self._layer(named.name).since[number]), version)
                 for named in now
@@ -258,7 +261,7 @@ class IndexLayers:
         return True
 
     def wait(self) -> None:
-        """Wait for merges aside."""
+        """Wait for the thread that merges large layers."""
         if self._merging is not None:
             self._merging.join()
 
@@ -270,9 +273,10 @@ class IndexLayers:
         return manifest
 
     def _tidy(self, newest: int) -> None:
-        """Remove manifests that nobody opens any more, and layers that no manifest names.
+        """Remove all but the newest manifests, and layers that no manifest names.
 
-        A layer that is being merged aside has no manifest yet: it goes only when it has had one, or is old.
+        A layer that the merging thread has just written (``merge-…``) is in no manifest yet, so it is removed only if
+        a removed manifest named it, or after ``_ABANDONED`` seconds.
         """
         used, had_one = set[str](), set[str]()
         for serial in serials(self._storage):

@@ -1,7 +1,8 @@
 """The durable local log: publishers append to it, matchers map it. A row's number is its position for good.
 
-Appends that wait at the same time share one write to the disk, and each is stamped with the registry's version, read
-after all of them were called. Readers never wait for writers. What matches is not known here.
+``Log`` is the only class here; its files are described in ``log_segment`` and ``log_frames``. Threads that call
+``append`` at the same time share one write to the disk. All their rows are stamped with the registry's version, which
+is read after all of these calls began. Readers never wait for writers. Knows nothing of subscriptions or matching.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _now() -> int:
 
 
 class Log(Closing):
-    """A log in a directory of its own. Threads share one; processes open the same directory, each its own.
+    """A log in a directory of its own. Threads share one ``Log``; each process opens one of its own on the directory.
 
     ``version`` says how far the registry is, ``clock`` the time in µs since 1970. A segment that has reached
     ``segment_bytes`` is followed by another.
@@ -87,7 +88,7 @@ class Log(Closing):
         are of the same kinds.
         """
         from tidegate.store.log_intake import (
-            PendingAppend,  # whoever only reads starts without what checks publications
+            PendingAppend,  # a process that only reads need not import what checks publications
         )
 
         arrival = PendingAppend(publications)
@@ -99,7 +100,7 @@ class Log(Closing):
         return arrival.position
 
     def _write(self, taken: list[PendingAppend]) -> None:
-        """Write what several threads have brought, and tell each its position or what is wrong."""
+        """Write the appends of several threads, and set the position or the error of each. Runs in one of them."""
         from tidegate.store.log_intake import bundles
 
         try:
@@ -118,7 +119,7 @@ class Log(Closing):
                 for arrival in (arrival for bundle in ready for arrival in bundle.arrivals):
                     row = arrival.position = row + arrival.rows
         except BaseException as error:
-            is_plain = isinstance(error, Exception)  # else this thread is told to stop, which the others are not
+            is_plain = isinstance(error, Exception)  # else this thread was interrupted, and the others were not
             for arrival in taken:
                 if not arrival.is_done:
                     arrival.error = error if is_plain else StoreError("a write that ends", "an interrupted one")
@@ -126,19 +127,19 @@ class Log(Closing):
                 raise
 
     def _stamps(self, tail: Tail) -> tuple[int, int]:
-        """The version and the time, neither before that of the last frame."""
+        """The version and the time for the next frame, neither before that of the last frame."""
         version, last = self._version(), tail.last
         if not tail.count and (before := [row for row in segments(self.directory) if row < tail.first_row]):
             with LogSegment(self.directory, before[-1]) as previous:
                 last = previous.last
-        if version < last.version:  # another registry than the one that the frames before speak of
+        if version < last.version:  # this is not the registry whose versions the earlier frames have
             wanted = f"a version of {last.version} or more, as in the log"
             raise StoreError(wanted, shown(version), str(self.directory))
         return version, max(self._clock(), last.appended)
 
     @contextmanager
     def _locked(self) -> Iterator[Tail]:
-        """The last segment, whole, with the lock."""
+        """The last segment, mended if it has to be, while this process holds the lock of the log."""
         if self._is_closed:
             raise StoreError("an open log", "one that was closed", str(self.directory))
         try:
@@ -242,7 +243,8 @@ class Log(Closing):
         """Drop old segments and return how many.
 
         Those older than ``age`` or beyond ``size`` bytes go, oldest first, or without either all that end at ``before``
-        or earlier. One with a row at or after ``before`` stays, and so does the last. Who has one mapped keeps it.
+        or earlier. One with a row at or after ``before`` stays, and so does the last. Readers keep a dropped segment
+        for as long as they have it mapped.
         """
         if before is None and age is None and size is None:
             raise SettingError("before, age or size", "none of them")
@@ -251,7 +253,7 @@ class Log(Closing):
             return drop(self.directory, before, oldest, size)
 
     def close(self) -> None:
-        """Wait for what is being written, then let go of all files."""
+        """Wait for writes that are under way, then close all files."""
         with self._turns.alone(), self._poll:
             if not self._is_closed:
                 self._is_closed = True

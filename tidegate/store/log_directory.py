@@ -1,6 +1,7 @@
-"""The directory of a log: made, locked, mended after a crash, rid of old segments.
+"""The directory of a log: ``opened`` makes and mends it, ``locked`` locks it, ``drop`` removes old segments.
 
-One process at a time has the lock. Whoever only reads does without it, and mends if nobody else is there to do it.
+``Log`` calls these. Only one process at a time holds the lock. A process that only reads works without it; when it
+opens the directory it mends what a crash has left, if it gets the lock at once and may write.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ __all__ = ["drop", "locked", "opened"]
 
 _LOCK = "lock"
 _NAME = re.compile(r"\d{20}\.(log|index)|" + _LOCK)
-#: Why one who only reads cannot mend: another is writing, or nothing may be written.
+#: Errors because of which a process that only reads cannot mend: another one is writing, or it may not write.
 _CANNOT = (errno.EAGAIN, errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @contextmanager
 def locked(directory: Path, wait: bool = True) -> Iterator[None]:
-    """Alone among all processes. The file is opened anew each time: a forked process must not share the lock."""
+    """Hold the lock of the log. Its file is opened anew each time: a forked process must not share the lock."""
     descriptor = os.open(directory / _LOCK, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -37,7 +38,7 @@ def locked(directory: Path, wait: bool = True) -> Iterator[None]:
 
 
 def opened(directory: Path, create: bool) -> None:
-    """See to it that there is a log in the directory, alone and whole."""
+    """Make sure that the directory holds a log and nothing else, and mend the log after a crash."""
     if create and not directory.exists():
         directory.mkdir(parents=True, exist_ok=True)
         sync_directory(directory.parent)
@@ -50,7 +51,7 @@ def opened(directory: Path, create: bool) -> None:
         (directory / _LOCK).touch()
     elif _LOCK not in names:
         raise StoreError("a log", "a directory without one", str(directory))
-    # One who only reads mends too: what a power cut took from an index may be behind what was read before it.
+    # A process that only reads mends too: entries of an index that a power cut took may have been read before it.
     try:
         with locked(directory, wait=create):
             if create and not any(name.endswith(".log") for name in os.listdir(directory)):
@@ -62,7 +63,7 @@ def opened(directory: Path, create: bool) -> None:
 
 
 def _mend(directory: Path) -> None:
-    """Entries for all frames that are whole. Only the last segment may end with one that is not."""
+    """Write the missing entries of all whole frames. Only the last segment may end with a frame that is not whole."""
     firsts = segments(directory)
     for first, following in zip(firsts, [*firsts[1:], None], strict=True):
         index = index_file(directory, first)
@@ -92,7 +93,7 @@ def drop(directory: Path, before: int | None, oldest: int | None, size: int | No
     either, all. The first with a row at or after ``before`` stays, with all behind it.
     """
     firsts = segments(directory)
-    for name in directory.glob("*.index"):  # left behind by one who was killed here
+    for name in directory.glob("*.index"):  # left behind by a process that was killed in the loop below
         if int(name.stem) not in firsts:
             name.unlink()
     kept, dropped = sum(file.stat().st_size for file in directory.iterdir()), 0

@@ -1,7 +1,7 @@
 """Frames: how publications lie in a file of the log, and how they are read from it without being copied.
 
-A frame is a header of 64 bytes and an Arrow IPC message, padded to 64 bytes. What frames are durable, and which file
-comes after which, is not known here.
+A frame is a header of 64 bytes and an Arrow IPC message, padded to 64 bytes. ``Tail`` writes frames with ``packed``,
+matchers read them with ``read``. Knows neither which frames are durable nor which file comes after which.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SOME = 1 << 20
 
 
 class Header(NamedTuple):
-    """What a frame says of itself."""
+    """The fields of the header of a frame."""
 
     kind: int
     size: int
@@ -54,7 +54,7 @@ class Frame(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Consecutive frames of one file, to be read by whoever can map it."""
+    """Consecutive frames of one file, to be read by any process of the machine, which maps the file."""
 
     file: str
     first_byte: int
@@ -122,7 +122,7 @@ def read(slice: Slice) -> Iterator[Frame]:
                 if (schema := schemas.get(schema_at)) is None:
                     schema = schemas[schema_at] = _schema(file, view, schema_at)
                 batch = pa.ipc.read_record_batch(file.slice(at + HEADER, size), schema)
-        except (struct.error, pa.ArrowException, OSError, IndexError) as error:  # an OSError is how Arrow says it
+        except (struct.error, pa.ArrowException, OSError, IndexError) as error:  # Arrow's own is an OSError
             raise StoreError("a whole frame of the log", f"{error}", f"byte {at} of {slice.file}") from None
         if batch is not None:
             yield Frame(batch, version, appended, first_row)

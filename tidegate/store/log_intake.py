@@ -1,6 +1,8 @@
-"""What is brought to the log, made ready to be written: checked, in the columns that matchers read, cut into batches.
+"""Publications on their way into the log: checked, put into the columns that matchers read, cut into batches.
 
-Small arrivals that wait for the same commit are checked together and share a batch. Knows nothing of files.
+Each call of ``Log.append`` makes a ``PendingAppend``, here also called an arrival; the thread that writes turns all
+that wait into batches with ``bundles``. Small arrivals that wait for the same commit are checked together and share a
+batch. Knows nothing of files.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ _SMALL = 1024
 
 
 class PendingAppend:
-    """One call of append: what it brings, then the row after its last one, or what was wrong."""
+    """One call of ``Log.append``: the publications it brings, then the row after its last one, or the error."""
 
     __slots__ = ("batches", "error", "position", "publications", "rows")
 
@@ -62,7 +64,7 @@ class CheckedBatches(NamedTuple):
 
 
 def bundles(arrivals: Sequence[PendingAppend]) -> Iterator[CheckedBatches]:
-    """All that can be taken of the arrivals; the others are told what is wrong with them."""
+    """The batches of all arrivals that can be taken; the ``error`` of the others is set."""
     small: dict[Any, list[PendingAppend]] = {}
     for arrival in arrivals:
         if arrival.batches is not None:
@@ -76,7 +78,7 @@ def bundles(arrivals: Sequence[PendingAppend]) -> Iterator[CheckedBatches]:
         for arrival in group:
             try:
                 batches = _batches(arrival.publications)
-            except Exception as error:  # of Arrow too: one caller's table is not the others' fault
+            except Exception as error:  # also Arrow's: a faulty table of one caller must not fail the others
                 arrival.error = error
             else:
                 yield CheckedBatches([arrival], batches)
@@ -107,6 +109,6 @@ def _checked(publications: pa.Table) -> list[pa.RecordBatch]:
 
 
 def _tables(publications: Sequence[Publication]) -> list[pa.Table]:
-    """As columns; in several tables where values of different kinds have the same name, which no column can hold."""
+    """Publications as tables: several where one name has values of different kinds, which no column can hold."""
     kinds = ((row, p, kinds_of(p, None)) for row, p in enumerate(publications))
     return [found for _, found in apart(kinds, None)]

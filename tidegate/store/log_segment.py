@@ -1,7 +1,8 @@
 """A segment of the log: a file of frames, and beside it an index with an entry for each batch that is durable.
 
-An entry is written only after the frames before it have reached the disk, so whoever reads trusts entries and never
-locks. Knows nothing of other segments but how the next one is named, and nothing of what publications are.
+An entry is written only after the frames before it have reached the disk, so readers (``LogSegment``) trust entries and
+never lock; the writer is ``log_tail.Tail``. Knows nothing of other segments but how the next one is named, and nothing
+of what publications are.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ _ENTRY = struct.Struct("<qqqqQ")
 ENTRY = _ENTRY.size
 #: Entries that are read at a time, at most.
 _SOME = 32_768
-#: Multipliers of an entry's fields in its last one, and what is added: an entry of zeros is none.
+#: Multipliers of an entry's fields in the checksum that is its last field, and what is added to that sum, so that an
+#: entry of zeros is not valid.
 _WEIGHTS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5], np.uint64)
 _EXTRA = np.uint64(0x85EBCA77C2B2AE63)
 
 
 class DurableEntry(NamedTuple):
-    """That all frames up to a byte are durable, with the rows up to a row; the version and time of the last frame."""
+    """States that all frames up to a byte, and so all rows up to a row, are durable; version and time of the last."""
 
     end_byte: int
     end_row: int
@@ -74,7 +76,7 @@ def _good_entries(data: bytes, after: DurableEntry) -> tuple[int, DurableEntry]:
 
 
 class LogSegment(Closing):
-    """What has become durable, as anyone sees it who reads: ``last`` is the last entry, ``count`` their number."""
+    """A segment as readers see it: what has become durable. ``last`` is the last entry, ``count`` their number."""
 
     _index_mode = os.O_RDONLY
 
@@ -90,7 +92,7 @@ class LogSegment(Closing):
             raise
 
     def _begin(self) -> None:
-        """An index that ends with an entry is full to the last byte, as it is once the next segment has begun."""
+        """Find the last entry. An index that ends with an entry is full, as it is once the next segment has begun."""
         count, rest = divmod(os.fstat(self._index).st_size, ENTRY)
         found, last = self._read(count - 1) if count and not rest else (0, self.last)
         if found:
@@ -99,7 +101,7 @@ class LogSegment(Closing):
             self.refresh()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._index)
 
     def _read(self, number: int, most: int = 1) -> tuple[int, DurableEntry]:

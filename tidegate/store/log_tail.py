@@ -1,7 +1,7 @@
-"""The segment that grows: frames are written, made durable, and only then given entries.
+"""The last segment of a log, which grows: frames are written, made durable, and only then given entries.
 
-Whoever writes holds the lock of the log. One who was killed leaves frames without entries or a torn one; the next
-mends that.
+``Log`` uses ``Tail`` only while it holds the lock of the log. A process that was killed while writing leaves frames
+without entries or a torn frame; the next process that takes the lock mends that.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class Tail(LogSegment):
-    """A segment as its only writer sees it, who holds the lock of the log."""
+    """A segment as its only writer sees it: the process that holds the lock of the log."""
 
     _index_mode = os.O_RDWR
 
     @classmethod
     def create(cls, directory: Path, first_row: int) -> Tail:
-        """A new segment. Its index is there first: whoever sees the data can open both."""
+        """A new segment. Its index is made first, so that a reader that sees the data file can open both."""
         for name in (index_file(directory, first_row), data_file(directory, first_row)):
             os.close(os.open(name, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o666))
         sync_directory(directory)
@@ -53,7 +53,7 @@ class Tail(LogSegment):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the entries say all there is."""
+        """Whether every frame in the file has its entry."""
         return os.fstat(self._data).st_size == self.last.end_byte
 
     def mend(self, is_last: bool = True) -> None:
@@ -70,17 +70,17 @@ class Tail(LogSegment):
                 finished, end = len(found), after
         if is_last:
             os.ftruncate(self._data, end)
-        _sync(self._data)  # they may still be in memory only: whoever wrote them was killed before this
+        _sync(self._data)  # the frames may not be on disk yet: their writer was killed before it synced
         os.ftruncate(self._index, self.count * ENTRY)
         self._add(found[:finished])
 
     def seal(self) -> None:
-        """Make the index durable and leave no room in it: another segment follows."""
+        """Make the index durable and cut off its free room, because another segment follows."""
         os.ftruncate(self._index, self.count * ENTRY)
         os.fsync(self._index)
 
     def append(self, batches: Sequence[Sequence[pa.RecordBatch]], version: int, appended: int) -> None:
-        """Write what several calls of append have brought, each wholly or not at all, and wait until it is durable."""
+        """Write the batches of several calls of ``append``, each wholly or not at all; return once they are durable."""
         before = self.last.end_byte
         schemas: dict[bytes, int] = {}
         buffers: list[Any] = []
@@ -90,12 +90,12 @@ class Tail(LogSegment):
             _write(self._data, buffers, before)
             _sync(self._data)
         except OSError as error:
-            with suppress(OSError):  # then the next to hold the lock cuts it off
+            with suppress(OSError):  # then the next process that takes the lock cuts it off
                 os.ftruncate(self._data, before)
             raise StoreError("room to write", f"{error.strerror or error}", str(self.file)) from None
         try:
             self._add(entries)
-        except OSError as error:  # some may have been seen: the frames stay, the next to hold the lock adds the entries
+        except OSError as error:  # readers may have seen some: frames stay, the next to lock adds entries
             raise StoreError("an index that can be written", f"{error.strerror or error}", str(self.file)) from None
         self._schemas |= schemas
 

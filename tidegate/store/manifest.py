@@ -1,7 +1,7 @@
 """Manifests of index layers: which layers stand for which versions.
 
-Small files that are read often, and by processes that should start fast; so nothing is imported here that matching
-needs.
+``IndexLayers`` writes a ``Manifest``; Spark's source of the log and the workers read it. They are small files that are
+read often, and by processes that should start fast, so this module imports nothing that matching needs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ManifestLayer:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What the storage held at one moment: its layers stand for every version from ``oldest`` to ``version``."""
+    """The layers of a storage at one moment: they stand for every version from ``oldest`` to ``version``."""
 
     serial: int
     oldest: int
@@ -39,7 +39,7 @@ class Manifest:
     layers: tuple[ManifestLayer, ...]
 
     def covers(self, oldest: int, version: int) -> bool:
-        """Whether it can answer for all these versions."""
+        """Whether its layers stand for all these versions."""
         return self.oldest <= oldest and version <= self.version
 
     def to_json(self) -> bytes:
@@ -54,7 +54,7 @@ class Manifest:
 
 
 def current(place: Storage) -> Manifest | None:
-    """The newest manifest at a place."""
+    """The newest manifest of a storage; None if there is none."""
     for serial in sorted(serials(place), reverse=True):
         data = place.read(file_name(serial))
         if data is not None:
@@ -63,11 +63,11 @@ def current(place: Storage) -> Manifest | None:
 
 
 def serials(place: Storage) -> list[int]:
-    """The numbers of the manifests there are."""
+    """The serial numbers of the manifests in a storage."""
     names = place.names()
     return [int(name[9:-5]) for name in names if name.startswith("manifest-") and name.endswith(".json")]
 
 
 def file_name(serial: int) -> str:
-    """The file of a manifest."""
+    """The name of the file of a manifest."""
     return f"manifest-{serial:012d}.json"

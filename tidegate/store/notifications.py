@@ -1,7 +1,7 @@
-"""Notifications in a database, for sinks that must not write anything twice and for those who read them later.
+"""Notifications in a database, for sinks that must not write anything twice and for applications that read them later.
 
-A batch is written in one transaction together with its mark, so it is there as a whole or not at all. Knows nothing
-of how notifications come about.
+``NotificationStore.write`` writes a batch in one transaction together with a row that marks the batch as written, so it
+is there as a whole or not at all. Knows nothing of how notifications come about.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class NotificationStore(Closing):
         return f"NotificationStore({str(self._database)!r})"
 
     def write(self, query: str, batch: int, table: pa.Table) -> int:
-        """Write the notifications of a batch, and how many were new; none if the batch was written before.
+        """Write the notifications of a batch and return how many were new; 0 if the batch was written before.
 
         A score or distance that is no finite number is kept as missing: MariaDB has no such numbers.
         """
@@ -154,7 +154,7 @@ class NotificationStore(Closing):
 
 
 def _checked(table: pa.Table) -> pa.Table:
-    """A table of notifications, in the order of their ids: writers that meet then wait for each other in one order."""
+    """The table, checked and ordered by id: concurrent writers then lock rows in the same order and never deadlock."""
     if not isinstance(table, pa.Table) or table.schema.names != FLAT.names:
         got = ", ".join(table.schema.names) if isinstance(table, pa.Table) else shown(table)
         raise SettingError(f"an Arrow table with the columns {', '.join(FLAT.names)}", got)
@@ -169,7 +169,7 @@ def _checked(table: pa.Table) -> pa.Table:
         texts = table.column(name)
         if (longest := pc.max(pc.utf8_length(texts)).as_py() or 0) > most:
             raise SettingError(f"at most {most} characters as {name}", f"{longest}")
-        if pc.any(pc.match_substring(texts, "\0")).as_py():  # PostgreSQL has no such text
+        if pc.any(pc.match_substring(texts, "\0")).as_py():  # PostgreSQL takes no text with NUL
             raise SettingError(f"text without the character NUL as {name}", "one with it")
     return table.sort_by("notification_id")
 

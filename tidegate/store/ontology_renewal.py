@@ -1,6 +1,7 @@
-"""Renewal: subscriptions that were asked with terms of an ontology get the meaning that another one gives them.
+"""Renewal: stored subscriptions that use terms of an ontology get the meaning that the ontology loaded now gives them.
 
-What changes ends and is made anew, under one turn of the clock.
+``Registry.renew`` calls ``renew``. A subscription whose meaning changes is ended and made anew under its id, all of
+them in one transaction that holds the registry's clock row. Knows nothing of Spark.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NAMED = 10
 
 
 class UnrenewableSubscription(NamedTuple):
-    """A subscription that cannot be expressed with the ontology of now, and why."""
+    """A subscription that cannot be expressed with the ontology that is loaded now, and why."""
 
     id: str
     why: str
@@ -38,23 +39,24 @@ class UnrenewableSubscription(NamedTuple):
 
 
 def renew(database: Database, keep: Callable[[UnrenewableSubscription], None] | None = None) -> int:
-    """Write out what was asked with the ontology that is loaded now; how many subscriptions that changed.
+    """Expand what each subscription asked by the ontology that is loaded now; return how many that changed.
 
-    ``keep`` is told of those that cannot be written out; without it, they are an error and nothing changes.
+    ``keep`` is called with each subscription that cannot be expanded; without ``keep``, such a subscription is an error
+    and nothing changes.
     """
     if not is_loaded():
         raise SettingError("an ontology, loaded with tg.load_ontology", "none", str(database))
     version, known = ontologies.version(), dict[int, str | UnrenewableSubscription | None]()
-    with database.read() as connection:  # most of the work, before anybody has to wait
+    with database.read() as connection:  # most of the work, before others have to wait for our transaction
         _look(connection, active().where(ROWS.c.asked.is_not(None)), known)
     lost: list[UnrenewableSubscription] = []
 
     def work(connection: Connection) -> int:
-        tick(connection, 0)  # from here to the end of the transaction nobody else changes anything
+        tick(connection, 0)  # locks the clock: no other process changes the registry until the transaction ends
         if ontologies.version() != version:
-            known.clear()  # another one was loaded while we looked
+            known.clear()  # another ontology was loaded since the read above
         living = list(connection.scalars(active(ROWS.c.since).where(ROWS.c.asked.is_not(None))))
-        for some in _chunks([since for since in living if since not in known]):  # made while we looked
+        for some in _chunks([since for since in living if since not in known]):  # made since the read above
             _look(connection, select(*FIELDS).where(ROWS.c.since.in_(some)), known)
         lost[:] = [found for since in living if isinstance(found := known[since], UnrenewableSubscription)]
         if lost and keep is None:
@@ -74,7 +76,7 @@ def renew(database: Database, keep: Callable[[UnrenewableSubscription], None] | 
 def _look(
     connection: Connection, statement: Select[Any], known: dict[int, str | UnrenewableSubscription | None]
 ) -> None:
-    """Note for each row what it means now: another expression, none that can be told, or what it meant before."""
+    """Note in ``known`` what each row means now: another expression, why there is none, or None for the same."""
     with connection.execute(statement, execution_options={"yield_per": CHUNK}) as result:  # of this statement alone
         for fields in result:
             row = as_row(fields)
@@ -85,17 +87,17 @@ def _look(
 
 
 def _meant(row: StoredSubscription) -> str | None:
-    """What it means now, if that is not what is stored."""
-    compile_subscription(row.subscription, NO_LIMITS)  # written out, a term that has gone would just mean nothing
+    """The expression that the row means now; None if that is what is stored."""
+    compile_subscription(row.subscription, NO_LIMITS)  # raises if a term has gone, rather than expand it to nothing
     expression = stored(self_contained(row.subscription, NO_LIMITS)[0])
     if expression == row.where:
         return None
-    compile_subscription(row._replace(where=expression).meant, NO_LIMITS)  # or it must not get to a pipeline
+    compile_subscription(row._replace(where=expression).meant, NO_LIMITS)  # a pipeline must be able to compile it
     return expression
 
 
 def _replace(connection: Connection, changed: dict[int, str]) -> None:
-    """End rows and make them anew with other expressions: each at one version, and all in one turn of the clock."""
+    """End rows and make them anew with other expressions, each at a version of its own, all taken by one ``tick``."""
     since = tick(connection, len(changed)) - len(changed)
     end = update(ROWS).where(ROWS.c.since == bindparam("ended")).values(until=bindparam("version"))
     for some in _chunks(list(changed)):

@@ -1,8 +1,9 @@
 """The registry: which subscriptions there are, since when, and which were active at any version still needed.
 
-Every change is a version of its own. Changes of all processes pass one row of the database, the clock, so they are
-committed in the order of their versions: whoever reads version v can read everything up to v. Knows nothing of
-indexes or Spark.
+Applications call ``Registry`` to subscribe, pipelines to learn what to match. Every change is a version of its own. The
+transactions of all processes lock one row of the database, the clock, so changes are committed in the order of their
+versions: a process that reads version v can read everything up to v. Knows nothing of Spark, and of indexes only that
+``IndexLayers`` writes them.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Registry(Closing):
     ) -> None:
         where = address(url)
         here = file(where)
-        #: Where index snapshots lie; None if nobody has said so.
+        #: Where index snapshots lie; None if no storage was given for a database on a server.
         self.storage = os.fspath(storage) if storage is not None else f"{here}.snapshots" if here else None
         self._limits = limits
         self._connect(where)
@@ -94,7 +95,7 @@ class Registry(Closing):
         return self._database.poll(_VERSION)
 
     def subscribe(self, *subscriptions: Subscription) -> int:
-        """Take subscriptions, all or none; the version from which all are active."""
+        """Take subscriptions, all or none, and return the version from which all are active."""
         with without_garbage_collection():
             expressions = self._checked(subscriptions)
         if not subscriptions:
@@ -114,7 +115,7 @@ class Registry(Closing):
         return self._database.write(work)
 
     def _checked(self, subscriptions: Sequence[Subscription]) -> list[tuple[str, str | None]]:
-        """The expressions as they are stored, and as they were asked where that is kept; if all can be taken."""
+        """Each expression as it is stored and, where an ontology has expanded it, as it was asked; or an error."""
         ids, expressions = set[str](), list[tuple[str, str | None]]()
         for subscription in subscriptions:
             if not isinstance(subscription, Subscription):
@@ -131,12 +132,12 @@ class Registry(Closing):
             meant, asked = self_contained(subscription, self._limits)
             expressions.append((stored(meant), None if asked is None else stored(asked)))
             for text in (subscription.id, subscription.subscriber, *expressions[-1]):
-                if text is not None and "\0" in text:  # PostgreSQL has no such text
+                if text is not None and "\0" in text:  # PostgreSQL takes no text with NUL
                     raise SubscriptionError("text without the character NUL", shown(text), shown(subscription.id))
         return expressions
 
     def unsubscribe(self, *ids: str) -> int:
-        """End subscriptions, all or none; the version from which none of them is active."""
+        """End subscriptions, all or none, and return the version from which none of them is active."""
         for id in ids:
             if not isinstance(id, str):
                 raise UnknownSubscription("the id of a subscription", shown(id))
@@ -159,12 +160,12 @@ class Registry(Closing):
         return self._database.write(work)
 
     def renew(self, keep: Callable[[UnrenewableSubscription], None] | None = None) -> int:
-        """Give subscriptions the meaning that the ontology of now gives to what they asked; of how many it changed.
+        """Give subscriptions the meaning that the loaded ontology gives to what they asked; return how many changed.
 
-        These end and are made anew under their ids, all at one version as others see it: what appeared before has the
-        old meaning, what appears later has the new one, and patterns begin anew. If some cannot be expressed any more,
-        because a term has gone, nothing changes and an error names them; unless ``keep`` is given, which is told of
-        each of them, and they keep the meaning they have.
+        These end and are made anew under their ids, all at once as others see it: publications that appeared before are
+        matched with the old meaning, later ones with the new one, and patterns begin anew. If some cannot be expressed
+        any more, because a term has gone, nothing changes and an error names them; unless ``keep`` is given, which is
+        called with each of them, and they keep the meaning they have.
         """
         return renew(self._database, keep)
 
@@ -210,11 +211,11 @@ class Registry(Closing):
     # --- what was active at a version -------------------------------------------------------------------------------
 
     def rows(self, after: int, upto: int) -> Iterator[StoredSubscription]:
-        """Those made after one version and up to another, in order; with their end if they have ended by now."""
+        """The subscriptions made after one version and up to another, in order; with their end if they have ended."""
         return self._rows(select(*FIELDS).where(ROWS.c.since > after, ROWS.c.since <= upto).order_by(ROWS.c.since))
 
     def ended(self, after: int, upto: int) -> list[tuple[int, int]]:
-        """Those that ended after one version and up to another, in order: at which version made, at which ended."""
+        """Those that ended after one version and up to another, in order: the versions that made and ended each."""
         statement = select(ROWS.c.since, ROWS.c.until).where(ROWS.c.until > after, ROWS.c.until <= upto)
         with self._database.read() as connection:
             return [(since, until) for since, until in connection.execute(statement.order_by(ROWS.c.until))]
@@ -223,7 +224,7 @@ class Registry(Closing):
         """Rows as they come from the database, never all at once in memory."""
         with (
             self._database.read() as connection,
-            connection.execution_options(yield_per=CHUNK).execute(statement) as result,  # ends with the reader
+            connection.execution_options(yield_per=CHUNK).execute(statement) as result,  # ends with the caller's loop
         ):
             for row in result:
                 yield as_row(row)
@@ -231,18 +232,18 @@ class Registry(Closing):
     # --- which versions are needed ----------------------------------------------------------------------------------
 
     def pin(self, query: str, batch: int, version: int | None = None) -> int:
-        """The version for a batch of a query: the first who asks decides, by default for the current one.
+        """The version for a batch of a query. The first call decides it, by default for the current version.
 
         Pins of earlier batches than the two before are dropped.
         """
         return self._readers.pin(query, batch, version)
 
     def needs(self, query: str, version: int) -> None:
-        """Say that a query may still need this version and later ones; never an earlier one than it said before."""
+        """Record that a query may still need this version and later ones. What it needs never moves back."""
         self._readers.needs(query, version)
 
     def forget(self, query: str) -> None:
-        """Say that a query needs nothing any more."""
+        """Record that a query needs no version any more."""
         self._readers.forget(query)
 
     def readers(self) -> list[Reader]:
@@ -261,7 +262,7 @@ class Registry(Closing):
             return self._readers.horizon(connection)
 
     def prune(self) -> int:
-        """Delete the subscriptions that ended before any version that is needed; how many."""
+        """Delete the subscriptions that ended before any version that is needed, and return how many."""
 
         def work(connection: Connection) -> int:
             oldest = self._readers.raise_horizon(connection)
@@ -285,9 +286,9 @@ class Registry(Closing):
         return self.storage
 
     def prepare(self, oldest: int, version: int) -> None:
-        """See to it that snapshots stand for these versions, so that whoever matches has only files to map.
+        """Make sure that index layers stand for these versions, so that workers have only files to map.
 
-        Subscriptions that ended so long ago that they were pruned are in none of them.
+        Subscriptions that were pruned, because they ended before any version that is needed, are in none of them.
         """
         if self._layers is None:
             self._layers = IndexLayers(self.index_storage, lambda: self._database.exclusive("index-layers"))
@@ -300,7 +301,7 @@ class Registry(Closing):
             known = manifest.version if manifest else 0
             until = max(version, known)
             made, ended = self.rows(known, until), self.ended(known, until)
-            if manifest is not None and oldest < manifest.oldest:  # who had ended by then is asked for again
+            if manifest is not None and oldest < manifest.oldest:  # layers may lack some that ended since
                 again = {since for since, _ in self.ended(oldest, manifest.oldest)}
                 made = chain(made, (row for row in self.rows(0, known) if row.since in again))
             self._layers.extend(min(oldest, self.oldest_needed()), until, made, ended)
@@ -327,7 +328,7 @@ def _living(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
 
 
 def _plain(name: str) -> str:
-    """The name, or for what no registered name can be, a text that can be asked for and is not there."""
+    """The name; or, for a text that no database takes, one that can be looked up and is never found."""
     return "" if "\0" in name or not _is_unicode(name) else name
 
 

@@ -1,7 +1,7 @@
 """The tables of a registry: a row per subscription, from the version that made it to the one that ended it; the clock.
 
-Says how they are made, how those of an older Tidegate become these, and how a subscription becomes a row and a row a
-subscription. Knows nothing of what an expression means.
+``Registry`` and ``ontology_renewal`` use them. This module makes the tables, upgrades those of an older Tidegate, and
+turns a subscription into a row and a row into a subscription. Knows nothing of what an expression means.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _CLOCK = Table(
     Column("version", NUMBER, nullable=False),
     **OPTIONS,
 )
-#: ``expression`` is what is matched. ``asked`` is what it was made of, where that may come to mean something else.
+#: ``expression`` is what is matched. ``asked`` is the expression it was made from, where that names terms of an
+#: ontology and so may come to mean something else.
 ROWS = Table(
     "tidegate_subscriptions",
     _TABLES,
@@ -71,7 +72,7 @@ def _create(connection: Connection) -> None:
 
 
 def _keep_what_was_asked(connection: Connection) -> None:
-    """Tables that were just made have the column already, and so may some of a step that was cut short."""
+    """Add the column ``asked``. Tables made just now have it already, and an interrupted upgrade may have added it."""
     if ROWS.c.asked.name not in {column["name"] for column in inspect(connection).get_columns(ROWS.name)}:
         column = CreateColumn(ROWS.c.asked).compile(dialect=connection.dialect)
         connection.exec_driver_sql(f"ALTER TABLE {ROWS.name} ADD COLUMN {column}")
@@ -84,12 +85,12 @@ PART = SchemaPart("registry", (_create, _keep_what_was_asked))
 
 
 def current(connection: Connection) -> int:
-    """The version of now."""
+    """The current version."""
     return int(connection.execute(select(_CLOCK.c.version)).scalar_one())
 
 
 def tick(connection: Connection, changes: int) -> int:
-    """Take numbers for so many changes. Whoever else wants some waits until this transaction ends."""
+    """Move the clock by so many versions and return the last. Other transactions that do so wait until ours ends."""
     connection.execute(update(_CLOCK).values(version=_CLOCK.c.version + changes))
     return current(connection)
 
@@ -103,7 +104,7 @@ def active(*fields: Column[Any]) -> Select[Any]:
 
 
 def record(since: int, subscription: Subscription, expression: str, asked: str | None, created: int) -> dict[str, Any]:
-    """A subscription as it is inserted."""
+    """The row of a subscription, as it is inserted."""
     s = subscription
     return {
         "since": since,
@@ -120,7 +121,7 @@ def record(since: int, subscription: Subscription, expression: str, asked: str |
 
 
 def as_row(fields: Sequence[Any]) -> StoredSubscription:
-    """A subscription as it is read."""
+    """The subscription of a row, as it is read."""
     since, until, id, subscriber, expression, begin, end, asked = fields
     times = (None if begin is None else moment(begin), None if end is None else moment(end))
     return StoredSubscription(since, until, id, subscriber, expression, *times, asked)

@@ -1,5 +1,6 @@
-"""The tables of one part of the store, and the steps that lead from each of their versions to the next.
+"""The tables of one part of the store, and the steps that upgrade them from each version to the next.
 
+The registry, the notification store and the history each declare a ``SchemaPart``; ``Database`` calls its ``prepare``.
 Several parts may share a database; each has its row in ``tidegate_schema_version``.
 """
 
@@ -43,7 +44,7 @@ class SchemaPart:
                 f"version {there}, made by a newer Tidegate",
                 str(database),
             )
-        if database.kind == "sqlite":  # whose writers exclude each other anyway
+        if database.kind == "sqlite":  # where a writing transaction excludes all others anyway
             database.write(self._advance)
             return
         with database.exclusive("schema"):
@@ -51,7 +52,7 @@ class SchemaPart:
 
     def _advance(self, connection: Connection) -> None:
         there = self._version(connection)
-        for step in self.steps[there:]:  # MariaDB commits each: a step that is cut short must be able to run again
+        for step in self.steps[there:]:  # MariaDB commits each: an interrupted step must be able to run again
             step(connection)
         _VERSIONS.create(connection, checkfirst=True)
         connection.execute(_VERSIONS.delete().where(_VERSIONS.c.part == self.name))

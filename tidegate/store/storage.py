@@ -27,7 +27,7 @@ __all__ = ["Storage", "cache_directory", "storage_at", "synced"]
 
 
 class Storage(Protocol):
-    """Files and directories by name. What appears, appears whole."""
+    """Files and directories by name. A reader never sees one that is only partly written."""
 
     def names(self) -> list[str]: ...
     def age(self, name: str) -> float: ...
@@ -39,7 +39,7 @@ class Storage(Protocol):
 
 
 def storage_at(location: str | os.PathLike[str]) -> Storage:
-    """A path of this machine, or the directory at a URL."""
+    """The storage at a path of this machine or at a URL."""
     text = os.fspath(location)
     if "://" not in text:
         return _Here(Path(text))
@@ -120,7 +120,7 @@ class _Here:
 
 
 class _Complaint:
-    """Turns a failing write into one sentence."""
+    """Turns the ``OSError`` of a failing write into a ``StoreError``."""
 
     def __init__(self, at: str) -> None:
         self._at = at
@@ -166,7 +166,7 @@ class _Elsewhere:
         self._files.move(aside, f"{self._root}/{name}")
 
     def put(self, name: str, write: Callable[[Path], None]) -> None:
-        """Make it on this machine, where it will be mapped too, and copy it out. Whole once a manifest names it."""
+        """Write it on this machine, where it will be mapped too, and copy it out. Whole once a manifest names it."""
         copy = self._copies / name
         with tempfile.TemporaryDirectory(dir=_made(self._copies)) as aside:
             write(Path(aside) / name)
@@ -189,7 +189,7 @@ class _Elsewhere:
         return copy
 
     def _drop_old(self) -> None:
-        """Remove copies of what is no longer there. Whoever has mapped them keeps what is mapped."""
+        """Remove copies of what is no longer in the storage. Processes that have mapped them keep what is mapped."""
         there = set(self.names())
         for path in self._copies.iterdir():
             name = path.name

@@ -1,4 +1,4 @@
-"""A subscription as it is stored: its fields, and the versions between which it was active."""
+"""A subscription as the registry stores it: its fields, and the versions between which it was active."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ __all__ = ["StoredSubscription"]
 class StoredSubscription(NamedTuple):
     """Made at version ``since``, ended at ``until`` if it has; ``where`` is CQL2 text or the text of CQL2-JSON.
 
-    ``where`` is what is matched. Where an ontology had a say in it, ``asked`` is what was asked.
+    ``where`` is what is matched. If the subscription was written with terms of an ontology, ``where`` is expanded and
+    ``asked`` is the expression as it was given.
     """
 
     since: int
@@ -39,7 +40,7 @@ class StoredSubscription(NamedTuple):
 
     @property
     def meant(self) -> Subscription:
-        """The subscription in plain words, which need no ontology: what is compiled."""
+        """The subscription with ``where``, which needs no ontology: what is compiled."""
         return self._of(self.where)
 
     def _of(self, where: str) -> Subscription:

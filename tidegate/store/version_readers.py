@@ -1,5 +1,6 @@
-"""Who still needs which versions of the registry: running queries say so, and what nobody needs can go.
+"""Which versions of the registry running queries still need, so that ``Registry.prune`` can delete older ones.
 
+``Registry`` passes on what a query says through ``pin``, ``needs`` and ``forget``; ``Readers`` keeps it in tables.
 Knows queries by their names and versions by their numbers, nothing of subscriptions.
 """
 
@@ -20,7 +21,7 @@ __all__ = ["Reader", "Readers", "check_number", "check_query", "now"]
 
 #: Characters of the name of a query.
 QUERY_LENGTH = 255
-#: A query that says the same again within so many microseconds need not be written down again.
+#: A need that is repeated within so many microseconds is not written again.
 _SEEN = 10_000_000
 _LARGEST = 2**63 - 1
 
@@ -42,7 +43,7 @@ _PINS = Table(
     Column("seen_at", NUMBER, nullable=False),
     **OPTIONS,
 )
-#: One row, which stands for the right to say what is needed (shared) and to remove what is not (alone).
+#: One row, used as a lock: shared by queries that write what they need, exclusive for removing what none needs.
 _HORIZON = Table(
     "tidegate_horizon",
     TABLES,
@@ -61,7 +62,7 @@ class Reader(NamedTuple):
 
 
 class Readers:
-    """The needs of queries. ``current`` gives the newest version within a transaction."""
+    """The versions that queries need. ``current`` gives the newest version within a transaction."""
 
     def __init__(self, database: Database, current: Callable[[Connection], int]) -> None:
         self._database, self._current = database, current
@@ -125,7 +126,7 @@ class Readers:
 
     def oldest_needed(self, connection: Connection) -> int:
         asked = union_all(select(_NEEDS.c.version), select(_PINS.c.version)).subquery()
-        current = self._current(connection)  # first: what is said after this is not older
+        current = self._current(connection)  # read first: a need that is written later is not older
         oldest = connection.scalar(select(func.min(asked.c.version)))
         return current if oldest is None else int(oldest)
 
@@ -144,7 +145,7 @@ class Readers:
         return [Reader(query, version, moment(seen)) for query, (version, seen) in sorted(oldest.items())]
 
     def raise_horizon(self, connection: Connection) -> int:
-        """The oldest version that is needed, from now on the oldest that is there. Queries wait until the commit."""
+        """Make the oldest version that is needed the oldest that is kept. Queries in ``_hold`` wait for the commit."""
         connection.execute(select(_HORIZON.c.oldest).with_for_update()).scalar_one()
         oldest = self.oldest_needed(connection)
         connection.execute(update(_HORIZON).where(_HORIZON.c.oldest < oldest).values(oldest=oldest))
@@ -156,7 +157,7 @@ class Readers:
 
     @staticmethod
     def _hold(connection: Connection) -> None:
-        """Keep what is there from being removed before the need for it is written down."""
+        """Keep ``raise_horizon`` from removing a version before this transaction has written that it is needed."""
         connection.execute(select(_HORIZON.c.oldest).with_for_update(read=True)).scalar_one()
 
 

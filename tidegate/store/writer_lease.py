@@ -1,7 +1,8 @@
-"""The right to be the only one that writes something, held for as long as a process needs it.
+"""The sole right to write something, held by one process for as long as it needs it. ``History`` uses it.
 
-Whoever wants it while another has it is told so at once instead of waiting. It goes with its holder, however that
-ends: the operating system unlocks the file beside an SQLite database, a server unlocks what a lost connection held.
+A process that calls ``WriterLease.take`` while another holds the lease gets ``LeaseTaken`` at once instead of waiting.
+The lease ends with its holder, even a killed one: the operating system unlocks the file beside an SQLite database, a
+server unlocks what a lost connection held.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from tidegate.store.fork_safety import watch
 
 __all__ = ["LeaseTaken", "WriterLease"]
 
-#: Seconds that MariaDB leaves a silent connection alone; by itself it would hang up after eight hours.
+#: Seconds after which MariaDB closes a silent connection; its default is eight hours.
 _SILENCE = 365 * 86_400
 
 
 class LeaseTaken(StoreError):
-    """Another has it."""
+    """Another process or engine holds the lease."""
 
 
 class WriterLease:
-    """A lock by name in a database. On Oracle there is none: whoever writes there must find out by other means."""
+    """A lock by name in a database. On Oracle there is none: only the mark of ``History`` reveals another writer."""
 
     def __init__(self, database: Database, name: str) -> None:
         self._database, self._name = database, name
@@ -39,9 +40,9 @@ class WriterLease:
         watch(self)
 
     def take(self, identity: int) -> None:
-        """Take it, or make sure that it is still ours; an error if another has it.
+        """Take the lease, or check that it is still ours; ``LeaseTaken`` if another holds it.
 
-        ``identity`` tells things of the same name on one server from each other.
+        ``identity`` tells leases of the same name on one server from each other.
         """
         if (here := file(self._database.url)) is not None:
             self._lock_file(f"{os.path.realpath(here)}-{self._name}.lock")
@@ -49,7 +50,7 @@ class WriterLease:
             self._lock_on_server(key(f"tidegate {self._name} {self._database.url.database} {identity}"))
 
     def release(self) -> None:
-        """Give it back, if we have it."""
+        """Give the lease back, if we hold it."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # a program that has inherited the file must not keep the lock
@@ -85,12 +86,12 @@ class WriterLease:
         take = f"SELECT pg_try_advisory_lock({number})" if is_postgresql else f"SELECT GET_LOCK('tidegate {number}', 0)"
         with ExitStack() as connected:
             connection = connected.enter_context(self._database.read())
-            connection.detach()  # no longer one of many: closing it ends the lock
+            connection.detach()  # out of the pool: closing it then ends the lock
             if not is_postgresql:
                 connection.exec_driver_sql(f"SET SESSION wait_timeout = {_SILENCE}")
             if not connection.exec_driver_sql(take).scalar():
                 raise self._taken()
-            connection.commit()  # the lock is not the transaction's
+            connection.commit()  # the lock belongs to the session, not to the transaction
             self._connection, self._connected = connection, connected.pop_all()
 
     def _taken(self) -> LeaseTaken:
@@ -101,11 +102,11 @@ class WriterLease:
     # --- forks ------------------------------------------------------------------------------------------------------
 
     def before_fork(self) -> None:
-        """Nothing: the parent keeps it."""
+        """Does nothing: the parent keeps the lease."""
         return
 
     def after_fork(self, is_child: bool) -> None:
-        """It stays with the parent: a child closes its copy of the file, and leaves the connection as it is."""
+        """The lease stays with the parent: a child closes its copy of the file and leaves the connection alone."""
         if not is_child:
             return
         if self._descriptor is not None:
