@@ -31,7 +31,7 @@ def session_of(config: Config) -> SparkSession:
 
 
 def flow_of(config: Config, spark: SparkSession, source: Source, registry: Registry) -> Flow:
-    """The lane that the file describes."""
+    """The flow that the file describes."""
     run = config.run
     return Flow(
         spark,
