@@ -33,7 +33,7 @@ class Limits:
     filters: int = 16
     """Filters of one ``together``."""
     combinations: int = 1_000
-    """Combinations of one publication that a ``together`` with ``'all'`` tells."""
+    """Combinations with one publication of which a ``together`` with ``'all'`` notifies."""
 
 
 DEFAULT_LIMITS = Limits()

@@ -73,9 +73,9 @@ def read(where: str, limits: Limits = DEFAULT_LIMITS) -> RoutedCondition:
 def inside(wish: RoutedCondition, limits: Limits = DEFAULT_LIMITS) -> list[RoutedCondition]:
     """The inner filters of all levels, each once, and each before those inside it.
 
-    Stevens 2009 (§4.3) asks the master for those of the first level and leaves the deeper ones to him. But this node
-    matches a publication that comes from a child with an inner filter itself, and the events that this inner filter
-    looks for may have come from the master.
+    Stevens 2009 (§4.3) asks the master for those of the first level and leaves the deeper ones to the master. But this
+    node itself matches publications from its children with an inner filter, and the events that this inner filter looks
+    for may come from the master.
     """
     found: dict[str, RoutedCondition] = {}
     ahead = [wish]

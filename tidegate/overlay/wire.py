@@ -51,7 +51,7 @@ __all__ = ["MOST_BYTES", "SYNC_TIMES", "VERSION", "checked", "decode", "encode",
 VERSION = 1
 #: Bytes of one message, unless told otherwise.
 MOST_BYTES = 1_048_576
-#: A ``Sync`` tells all that one side knows, so it may be so many times as long.
+#: A ``Sync`` has all that one side of a link knows, so it may be so many times as long.
 SYNC_TIMES = 64
 
 

@@ -39,7 +39,7 @@ _ARRAYS = tuple(field.name for field in fields(Arrivals))
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """The directory of a query's parts and states, at a path or URL; travels to the workers."""
+    """The directory of a query's parts and states, at a path or URL. Spark sends it to the workers."""
 
     location: str
     per_query: bool = False

@@ -82,7 +82,7 @@ class ShapesSection:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Have this process know them for a while."""
+        """Load the shapes into this process, and set how shapes are looked up, while the context lasts."""
         from tidegate.index.shapes import look_up_with
         from tidegate.shapes.named_shapes import load, use
         from tidegate.shapes.sphere_group import ShapeLookup
@@ -106,7 +106,7 @@ class OntologySection:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Have this process know them for a while."""
+        """Load the files of this section into this process while the context lasts."""
         if not self.files:
             yield
             return
