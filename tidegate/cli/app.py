@@ -1,7 +1,8 @@
 """The command ``tidegate``: puts the commands together and turns a user's mistake into one message and an exit code.
 
 Exit codes: 0 done, 1 something in a checked file is wrong or a pipeline failed, 2 the input or the arguments cannot
-be used, 130 interrupted, 141 whoever read the output has gone. What needs Spark imports it when it is called.
+be used, 130 interrupted, 141 the program that read the output has closed the pipe. Commands that need Spark import it
+when they are called.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class _Commands(TyperGroup):
             typer.echo(f"tidegate: {error}", err=True)
             if isinstance(error, PipelineError):
                 raise typer.Exit(FAILED) from None
-        except BrokenPipeError:  # whoever read our output has gone, as `head` does
+        except BrokenPipeError:  # the program that read our output has ended, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(BROKEN_PIPE) from None
         except OSError as error:

@@ -20,7 +20,7 @@ from tidegate.subscriptions import compile_subscription
 
 __all__ = ["check"]
 
-#: The filter that matches nothing: it covers only what can never match.
+#: The filter that matches nothing: it covers only filters that can never match.
 NOTHING = Filter(())
 
 
@@ -63,7 +63,10 @@ def check(
 
 
 def _is_never(found: Filter | Pattern) -> bool:
-    """Whether nothing can ever be told of it. Silence is told also where nothing can break it."""
+    """Whether a subscription can never send a notification.
+
+    ``absent`` is left out: it notifies of silence, also if no publication can ever end the silence.
+    """
     if isinstance(found, Filter) or found.family == "past":
         return covers(NOTHING, found)
     return found.family != "absent" and any(covers(NOTHING, inner.filter) for inner in found.filters)

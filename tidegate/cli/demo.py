@@ -1,4 +1,4 @@
-"""``tidegate demo``: the valley of ``tidegate.demo``, written to a log, matched on Spark, shown as it happens."""
+"""``tidegate demo``: writes the valley of ``tidegate.demo`` to a log, matches it on Spark, and shows notifications."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ path = "notifications"
 [run]
 checkpoint = "checkpoint"
 """
-#: Publications per second where nobody watches.
+#: Publications per second without a terminal.
 _RATE = 50_000.0
 _SCREEN = 16
 _LOOK, _PATIENCE = 0.1, 2.0
@@ -109,25 +109,28 @@ def demo(
 
 
 class _Valley:
-    """The publications of the valley, made again to show them: a notification has only their ids."""
+    """Makes the publications of the valley again, so that they can be shown: a notification has only their ids."""
 
     def __init__(self, seed: int) -> None:
         self._hours = enumerate(tables(np.random.default_rng(seed)))
         self._kept: deque[tuple[int, pa.Table]] = deque(maxlen=24)
 
     def publication(self, id: str, time: datetime) -> Publication | None:
-        """The publication of that id that was told of at a time, if its hour is not long past."""
+        """The publication with this id, of which there was a notification at a time; None if its hour is long past."""
         wanted = (time - BEGIN) // timedelta(hours=1)
         while not self._kept or self._kept[-1][0] < wanted:
             self._kept.append(next(self._hours))
-        for hour, table in reversed(self._kept):  # patterns may tell of it hours later
+        for hour, table in reversed(self._kept):  # patterns may notify of it hours later
             if hour <= wanted and (row := pc.index(table.column("id"), id).as_py()) >= 0:
                 return _publication(table.slice(row, 1))
         return None
 
 
 class _ConsoleTotals:
-    """What has been notified so far, and which lines of it are worth showing. Called by one thread, read by another."""
+    """Counts the notifications so far and chooses which to show as lines.
+
+    The thread in which Spark runs batches calls ``add``; the thread that draws the screen reads.
+    """
 
     def __init__(self, watching: list[Subscription], seed: int) -> None:
         self.watching = {s.id: s for s in watching}
@@ -140,7 +143,7 @@ class _ConsoleTotals:
         self._valley = _Valley(seed)
 
     def add(self, batch: int, found: pa.Table) -> None:
-        """Count the notifications of a batch; lines to show of the subscriptions that have been shown least."""
+        """Count the notifications of a batch; put lines of the subscriptions that were shown least into ``lines``."""
         rows: dict[str, tuple[datetime, str]] = {}  # the first of each subscription: batches come in order of time
         times, ids = found.column("time").to_pylist(), found.column("subscription_id").to_pylist()
         for time, id, about in zip(times, ids, found.column("publication_ids").to_pylist(), strict=True):
@@ -207,7 +210,7 @@ def _flow(
     seconds: float | None,
     readings: int | None,
 ) -> tuple[Status, float]:
-    """Generator, log, Spark, and what is found shown as it comes; the numbers, and how many seconds it took."""
+    """Run generator, log and Spark, and show notifications as they come; the status, and how many seconds it took."""
     from tidegate.pipeline.flow import Flow
     from tidegate.runs.sinks import Callback
     from tidegate.runs.sources import GeneratorSource

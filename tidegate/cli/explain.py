@@ -38,7 +38,7 @@ def explain(
     engine = Engine()
     for place, entry in read(subscriptions):
         if isinstance(entry, TidegateError) or entry.id != id:
-            continue  # a mistake elsewhere in the file is `check`'s business
+            continue  # `tidegate check` shows mistakes elsewhere in the file
         try:
             engine.subscribe(entry)
         except TidegateError as error:

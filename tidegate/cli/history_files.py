@@ -1,6 +1,7 @@
-"""A history from a file: readings or series of sources, by time, as ``tidegate.shapes.tolerance`` takes them.
+"""Reads a history from a file for ``tidegate shapes tolerance``: readings or series of sources, in order of time.
 
-Every way in which a file can be unfit is one message that names its place.
+``read`` returns a ``ReadHistory``, whose history ``tidegate.shapes.tolerance`` takes. A file that cannot be used is an
+error that names the place.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ HISTORIES = (*JSON, ".csv", ".parquet", ".arrow", ".feather")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a file that say when and where."""
+    """The names of the columns with the time and the source."""
 
     time: str
     source: str
@@ -40,7 +41,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class ReadHistory:
-    """A history as it was read, and what of it could not be used."""
+    """A history as it was read, and how many rows could not be used."""
 
     path: Path
     attribute: str
@@ -51,7 +52,7 @@ class ReadHistory:
 
 
 def read(path: Path, attribute: str, columns: Columns, chosen: list[str]) -> ReadHistory:
-    """What a file has of an attribute; of the sources that were chosen, or of all."""
+    """The values of an attribute in a file, of the chosen sources or, if none is chosen, of all."""
     kind = extension(path, HISTORIES)
     reader = _HistoryReader(attribute, columns)
     with progress(path.stat().st_size) as show:
@@ -62,13 +63,13 @@ def read(path: Path, attribute: str, columns: Columns, chosen: list[str]) -> Rea
 
 
 class _HistoryReader:
-    """Takes batches of a file and keeps of them what a history needs."""
+    """Takes the batches of a file and keeps sources, times and values of the attribute."""
 
     def __init__(self, attribute: str, columns: Columns) -> None:
         self.attribute, self.columns = attribute, columns
         self.names: dict[str, int] = {}
         self.read = 0
-        self._known: dict[str, None] = {}  # the columns there are
+        self._known: dict[str, None] = {}  # the columns seen so far
         self._kind: bool | None = None
         self._parts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], Numbers]] = []
 
@@ -77,7 +78,7 @@ class _HistoryReader:
         self.read += len(rows)
         self._known |= dict.fromkeys(rows.column_names)
         if self.attribute not in rows.column_names:
-            return  # of JSON, which names what a publication has
+            return  # in JSON a batch without the attribute has no column for it
         column = _plain(rows.column(self.attribute))
         _numeric(column, self.attribute, batch)
         good = column.is_valid()
@@ -164,13 +165,16 @@ class _HistoryReader:
 
 
 def _as_table(batch: FileBatch, attribute: str) -> pa.Table:
-    """A batch whose columns are not of one kind each may still be so in the attribute."""
+    """The batch as a table.
+
+    A batch that comes as a list, because a column has several kinds of value, may still have one kind in the attribute.
+    """
     if isinstance(batch.rows, pa.Table):
         return batch.rows
     found = table(batch.rows, [attribute])
     if found is None:
         values = [one.value(attribute) for one in batch.rows]
-        at = next((i for i, value in enumerate(values) if not _is_numeric(value)), 0)  # else numbers beside lists
+        at = next((i for i, value in enumerate(values) if not _is_numeric(value)), 0)  # 0: numbers beside lists
         raise batch.located(_not_numeric(attribute, values[at], at))
     return found
 
@@ -181,7 +185,7 @@ def _is_numeric(value: object) -> bool:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:
-    """As one array, and text as text."""
+    """A column as one array, without dictionary encoding, and with text always as ``string``."""
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     return column.cast(pa.string() if pa.types.is_large_string(kind) else kind).combine_chunks()
 
@@ -194,7 +198,7 @@ def _numeric(column: pa.Array, attribute: str, batch: FileBatch) -> None:
     kind = column.type.value_type if _is_list(column.type) else column.type
     if not any(is_kind(kind) for is_kind in _NUMERIC):
         values = [(row, value) for row, value in enumerate(column.to_pylist()) if value is not None]
-        # In CSV a single cell makes a column one of text, so it is that cell that has to be told.
+        # In CSV a single cell that is no number makes the whole column text, so the error must name that cell.
         for row, value in [one for one in values if not _is_number(one[1])] or values:
             raise batch.located(_not_numeric(attribute, value, row))
 
@@ -203,7 +207,7 @@ _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.t
 
 
 def _is_number(text: object) -> bool:
-    """Whether a text reads as one."""
+    """Whether a text reads as a number."""
     try:
         float(text if isinstance(text, str) else "")
     except ValueError:
@@ -212,7 +216,7 @@ def _is_number(text: object) -> bool:
 
 
 def _floats(column: pa.Array) -> Numbers:
-    """As doubles; what is missing within a series is NaN, so that it has no shape."""
+    """A column as doubles; a missing value within a series is NaN, so that the series has no shape."""
     return np.asarray(column.cast(pa.float64(), safe=False).fill_null(float("nan")))
 
 
@@ -221,7 +225,7 @@ def _not_numeric(attribute: str, got: object, row: int) -> TidegateError:
 
 
 def _arrow(path: Path) -> Iterator[FileBatch]:
-    """Either kind of Arrow's own files."""
+    """A file of Arrow's file format or stream format."""
     try:
         with pa.memory_map(str(path)) as file:
             try:

@@ -1,6 +1,7 @@
-"""Files and folders of publications: Parquet, which Spark reads itself, and others, which become Parquet first.
+"""The history of ``tidegate rehearse``: Parquet, which Spark reads itself, and other files, which become Parquet first.
 
-In what is written here all attributes are JSON in one column: a file may hold values of several kinds under one name.
+In the Parquet that is written here all attributes are JSON in one column, because a file may hold values of several
+kinds under one name.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class InputFiles:
 
 
 def gathered(events: Sequence[str]) -> InputFiles:
-    """What files and folders hold; what Spark or people hide (names with a dot or underscore) is left alone."""
+    """The files that are named or lie in folders, without hidden ones (names that begin with a dot or underscore)."""
     found = InputFiles([], [])
     for name in events:
         if "://" in name:
@@ -60,7 +61,7 @@ def gathered(events: Sequence[str]) -> InputFiles:
 
 
 def _alike(found: InputFiles) -> InputFiles:
-    """Parquet beside other files is read with them: a history has attributes in columns or in JSON, not in both."""
+    """Beside other files Parquet is rewritten like them: a history has attributes in columns or in JSON, not both."""
     if not found.others or not found.parquet:
         return found
     url = next((name for name in found.parquet if "://" in name), None)
@@ -125,7 +126,7 @@ def _field(value: Any) -> Any:
 
 
 def _json(value: Any) -> Any:
-    """What JSON has no word for."""
+    """Values that JSON cannot write, as objects that it can."""
     if isinstance(value, datetime):
         return {"timestamp": value.astimezone(UTC).isoformat()}
     if isinstance(value, date):

@@ -1,4 +1,7 @@
-"""Has the kernels compiled, which numba does once per machine and keeps."""
+"""``compile_kernels``: has numba compile the kernels, which it does once per machine and keeps in a cache.
+
+``tidegate warmup`` and ``tidegate demo`` call it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _LENGTH, _BEGIN = 16, datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def compile_kernels() -> None:
-    """Match a little of the demo's valley, and some shapes, with everything that they can be looked up with."""
+    """Match a little of the demo's valley, and some shapes with each structure that shapes can be looked up with."""
     some = next(tables(np.random.default_rng(0))).slice(0, 64)
     Engine(subscriptions()).publish(some)
     Engine(subscriptions()).publish(some, grouped=True)
@@ -35,7 +38,7 @@ def compile_kernels() -> None:
             engine = Engine(_shapes())
             engine.explain(_shapes()[0].id, Publication("p", "s", _BEGIN, {"close": [*range(_LENGTH)]}))
             engine.publish(series)
-            for subscription in _shapes():  # who leaves, and who comes later, have kernels of their own
+            for subscription in _shapes():  # unsubscribing and subscribing later have kernels of their own
                 engine.unsubscribe(subscription.id)
                 engine.subscribe(replace(subscription, id=f"again {subscription.id}"))
             engine.publish(series)
@@ -44,7 +47,7 @@ def compile_kernels() -> None:
 
 
 def _structures() -> list[str]:
-    """Those that can be made with what is installed."""
+    """The structures whose extras are installed."""
     needed = {name: STRUCTURES[name].extra for name in structures() if name in STRUCTURES}
     return [name for name in structures() if (extra := needed.get(name)) is None or not missing(extra)]
 

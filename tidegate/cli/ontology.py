@@ -1,6 +1,6 @@
 """``tidegate ontology``: what an ontology has, what an operator means with it, and new versions for registries.
 
-What follows from what is the business of ``tidegate.ontologies``; here is only what is asked, and how it is told.
+``tidegate.ontologies`` does the reasoning; here are only the commands, their options and how answers are shown.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def load(
 
 @contextmanager
 def _known(place: str, files: list[Path], prefix: list[str] | None) -> Iterator[None]:
-    """Have this process know the ontology that is meant: that of the files, or that of the pipeline."""
+    """Load the ontology of the files or, without files, of the pipeline into this process while the context lasts."""
     pipeline, prefixes = config(place), prefixes_of(prefix)
     named = pipeline.ontology if pipeline else None
     if not files:

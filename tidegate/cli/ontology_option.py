@@ -1,4 +1,4 @@
-"""The options --ontology and --prefix of commands that compile expressions: what terms mean, for this call alone."""
+"""The options --ontology and --prefix of commands that compile expressions: an ontology for this call alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def prefixes_of(given: Sequence[str] | None) -> dict[str, str]:
 
 @contextmanager
 def loaded(files: Sequence[Path], prefixes: Mapping[str, str]) -> Iterator[Ontology]:
-    """Have this process know an ontology for a while."""
+    """Load an ontology into this process while the context lasts."""
     from tidegate.ontologies.current import load, use
 
     with use(None):
@@ -39,7 +39,10 @@ def loaded(files: Sequence[Path], prefixes: Mapping[str, str]) -> Iterator[Ontol
 
 
 def _load(context: typer.Context, files: list[Path] | None) -> list[Path] | None:
-    """Before anything is compiled, and until the command has ended. Prefixes are eager: they have been read."""
+    """Callback of --ontology: load it before the command compiles anything, until the command has ended.
+
+    The option --prefix is eager, so typer has read it before.
+    """
     given = context.params.get("prefix")
     if given and not files:
         raise SettingError("--ontology beside --prefix", "--prefix alone")
@@ -56,7 +59,7 @@ OwnOntology = Annotated[
         callback=_load,
     ),
 ]
-#: The parameter must be called ``prefix``.
+#: The parameter must be called ``prefix``, because ``_load`` looks it up by this name.
 Prefixes = Annotated[
     list[str] | None,
     typer.Option("--prefix", help="A prefix of its terms, as name=IRI; may be given several times.", is_eager=True),

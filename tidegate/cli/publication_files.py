@@ -1,7 +1,8 @@
-"""Files of publications, in batches: JSON Lines, a JSON array, CSV or Parquet, with the reserved columns of the model.
+"""Files of publications for commands, in batches: JSON Lines, a JSON array, CSV or Parquet, with the model's columns.
 
-A batch is an Arrow table or, where a column would hold more than one kind of value, a list of publications; the engine
-takes either. A row that cannot be taken is an error that names the file and the line.
+``batches`` yields a ``FileBatch`` at a time. Its rows are an Arrow table or, where a column would hold more than one
+kind of value, a list of publications; the engine takes either. A row that cannot be taken is an error that names the
+file and the line. (The pipeline reads files with ``runs/publication_files.py``, which goes on after such a row.)
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["FileBatch", "batches", "publication", "table"]
 SIZE = 8192
 
 _INSTANT = pa.timestamp("us", "UTC")
-#: At the end only: before it may stand the name of a column, which may be anything.
+#: Looked for at the end only: the name of a column, which may be any text, may stand before it.
 _ROW = re.compile(r"\brow (\d+)\Z")
 
 
@@ -41,7 +42,7 @@ class FileBatch:
     read: int
 
     def located(self, error: TidegateError) -> TidegateError:
-        """The error, with the line of the file where the engine spoke of a row of the batch."""
+        """The error, with the line of the file in place of the row of the batch that the engine named."""
         at, found = _ROW.subn(lambda row: f"{self.unit} {self.numbers[int(row[1])]}", error.at)
         span = "" if found else f", {self.unit}s {self.numbers[0]} to {self.numbers[-1]}"
         error.at = f"{at} of {self.file}{span}" if at else f"{self.file}{span}"
@@ -89,7 +90,7 @@ def _csv(path: Path, size: int) -> Iterator[FileBatch]:
             array = _texts(texts)
             try:
                 columns[name] = readers[name](array)
-            except pa.ArrowInvalid:  # only where the column's name, not its cells, decided the kind
+            except pa.ArrowInvalid:  # possible only if a reserved name, not the cells, decided the kind
                 raise _first_fault(name, array, path, numbers) from None
         yield FileBatch(_with_points(pa.table(columns), path), path, numbers, "line", some[-1][2])
 
@@ -172,7 +173,7 @@ def _degrees(found: pa.Table, name: str, path: Path) -> pa.Array:
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or kind == pa.null()):
         raise PublicationError(f"numbers as {name}", f"{kind}", str(path))
-    return column.cast(pa.float64(), safe=False)  # what is too large to be exact is no longitude either
+    return column.cast(pa.float64(), safe=False)  # a number too large to be exact is out of range anyway
 
 
 # --- Parquet --------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["publish"]
 
 _STDIN = "standard input"
-#: Bytes that are taken from standard input at once, at most; it is waited for only when there is nothing.
+#: Bytes that one read takes from standard input at most; a read waits only if there are none.
 _CHUNK = 1 << 20
 
 
@@ -92,7 +92,7 @@ def _file(log: Log, file: Path) -> Iterator[int]:
 
 
 def _standard_input(log: Log) -> Iterator[int]:
-    """Lines as they come: all that have come are appended together."""
+    """Append lines of standard input as they come: all that one read brings are appended together."""
     stream = cast(BufferedReader, sys.stdin.buffer)
     rest, number, more = b"", 0, True
     while more:

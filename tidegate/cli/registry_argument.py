@@ -1,4 +1,4 @@
-"""The argument REGISTRY of commands: a path, a URL, or the TOML file of a pipeline, whose registry is then meant."""
+"""The argument REGISTRY of commands: a path, a URL, or the TOML file of a pipeline, which names its registry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Named = Annotated[
 
 
 def config(given: str) -> Config | None:
-    """The pipeline that is meant, if it is one."""
+    """The configuration of the pipeline, if the argument is a TOML file; else None."""
     if "://" in given or not given.endswith(".toml"):
         return None
     from tidegate.runs.config import load
@@ -30,7 +30,7 @@ def config(given: str) -> Config | None:
 
 
 def registry(given: str, *, create: bool = False) -> Registry:
-    """The registry that is meant. A path that leads nowhere is a mistake, unless there may be none yet."""
+    """The registry that the argument names. If it is a path it must exist, unless ``create``."""
     from tidegate.store.registry import Registry
 
     found = config(given)

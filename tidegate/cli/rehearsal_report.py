@@ -1,6 +1,7 @@
-"""What subscriptions would have sent, for people and for programs: totals, a chart by day or hour, the first few.
+"""``RehearsalReport``: shows the outcome of ``tidegate rehearse``, for people and as JSON for programs.
 
-Draws with block characters, and with plain ones where the terminal has no others. Knows nothing of Spark.
+For people it has totals, a chart by day or hour and the first few notifications. Charts have block characters, or plain
+ones where the terminal cannot show those. Knows nothing of Spark.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class RehearsalReport:
 
     @property
     def totals(self) -> Counter[str]:
-        """Notifications by subscription, also of those that have none."""
+        """How many notifications each subscription has, also those that have none."""
         found = Counter({subscription.id: 0 for subscription in self.subscriptions})
         for (id, _), count in self.outcome.counts.items():
             found[id] += count
@@ -100,7 +101,7 @@ class RehearsalReport:
     # --- for people -------------------------------------------------------------------------------------------------
 
     def report(self, console: Console) -> None:
-        """Totals, the chart, the first few."""
+        """Print totals, the chart and the first few notifications."""
         total = sum(self.totals.values())
         if not self.extent.rows:
             console.print("no publications there, so nothing would have been sent")

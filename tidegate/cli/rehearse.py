@@ -140,7 +140,7 @@ def _subscriptions(where: list[str], file: Path | None) -> list[Subscription]:
             raise SettingError("subscriptions", "an empty file", str(file))
     else:
         found = [Subscription(str(number), "you", text) for number, text in enumerate(where, 1)]
-    Engine(found)  # a mistake is told before Spark is started
+    Engine(found)  # raises mistakes in expressions before Spark is started
     return found
 
 
@@ -155,7 +155,7 @@ def _instant(text: str | None, option: str) -> datetime | None:
 
 @contextmanager
 def _aside(out: Path | None) -> Iterator[Path | None]:
-    """A place beside ``out`` that becomes it when all went well, and else is removed."""
+    """A temporary path beside ``out``, renamed to ``out`` if all goes well and removed if not."""
     if out is None:
         yield None
         return
@@ -171,11 +171,11 @@ def _aside(out: Path | None) -> Iterator[Path | None]:
 
 @contextmanager
 def _sharing(spark: SparkSession, shards: int | None) -> Iterator[None]:
-    """Have patterns shared among so many, for a while."""
+    """Set how many shards patterns are shared among while the context lasts."""
     name = "spark.sql.shuffle.partitions"
     before = spark.conf.get(name)
     if shards is not None:
         spark.conf.set(name, str(shards))
     yield
-    with suppress(Exception):  # a Spark that is gone has no settings
+    with suppress(Exception):  # Spark may be gone already
         spark.conf.set(name, str(before))

@@ -1,4 +1,4 @@
-"""``tidegate run``: the pipeline that a TOML file describes, until it is told to stop."""
+"""``tidegate run``: runs the pipeline that a TOML file describes until it is asked to stop."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ def _session(settings: Config) -> SparkSession:
 
 
 def _renewed(settings: Config, registry: Registry) -> None:
-    """Let subscriptions mean what they asked, with the ontology of now; a term that has gone stops nobody else."""
+    """Renew the meaning of the registry's subscriptions with the ontology as it is now.
+
+    A subscription whose terms have gone keeps its meaning and does not keep the others from being renewed.
+    """
     if not settings.ontology.files:
         return
     lost: list[UnrenewableSubscription] = []
@@ -145,14 +148,14 @@ def _run(settings: Config, spark: SparkSession, source: Source, registry: Regist
 
 
 def _watch(flow: Flow, source: Source, asked: threading.Event, show: Any) -> None:
-    """Show numbers until the pipeline has ended or is asked to."""
+    """Show numbers until the pipeline has ended or is asked to stop."""
     while not asked.is_set() and not flow.wait(_LOOK):
         source.check()
         show(asdict(flow.status.snapshot()))
 
 
 def _moves(settings: Config) -> bool:
-    """Whether a table can move on the terminal: not if a sink writes between its lines."""
+    """Whether a table can be updated in place on the terminal: not if a sink writes lines there too."""
     from tidegate.runs.sink_sections import ConsoleOutput
 
     writes = any(isinstance(sink, ConsoleOutput) for sink in settings.sinks) and sys.stdout.isatty()

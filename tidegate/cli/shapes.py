@@ -1,7 +1,7 @@
 """``tidegate shapes``: the shapes that have names, with pictures; and which tolerance fits a history.
 
-What a tolerance would have brought is computed in ``tidegate.shapes.tolerance``; here is only what is asked, and of
-whom. ``history`` reads files, ``outcome`` tells, draws and plots.
+``tidegate.shapes.tolerance`` computes which notifications a tolerance would have brought; here are the commands and
+their options. ``history_files`` reads the history, and ``tolerance_report`` prints, draws and plots the outcome.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def listed(context: typer.Context, file: _File = None) -> None:
     Example:
       tidegate shapes --file mine.toml
     """
-    context.with_resource(use())  # the file's shapes are this call's alone
+    context.with_resource(use())  # the shapes of the file are known in this call only
     if file is not None:
         load(file)
     if context.invoked_subcommand is None:

@@ -22,7 +22,7 @@ def _loaded(file: Path) -> Iterator[None]:
 
 
 def _load(context: typer.Context, file: Path | None) -> Path | None:
-    """Before anything is compiled, and until the command has ended."""
+    """Callback of --shapes: load the shapes before the command compiles anything, until the command has ended."""
     if file is not None:
         context.with_resource(_loaded(file))
     return file

@@ -1,6 +1,6 @@
-"""What ``tidegate shapes tolerance`` looks for: a shape by its name, numbers as they are given, or those of a file.
+"""``SoughtShape``, what ``tidegate shapes tolerance`` looks for: a shape by name, given numbers, or those of a file.
 
-Knows how to write the expression that looks for it; which tolerance is good is not its matter.
+Writes the expression that looks for it. Which tolerance is good is computed in ``tidegate.shapes.tolerance``.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SoughtShape:
-    """What is looked for: numbers of their own length, or control points for any."""
+    """What is looked for: numbers for series of their own length or, if ``is_stretched``, control points for any."""
 
     label: str
     points: tuple[float, ...]
     is_stretched: bool
 
     def at(self, n: int) -> Numbers | None:
-        """The normal form at a length, where the pattern has one."""
+        """The normal form at a length; None if the numbers have another length, or no normal form."""
         if not self.is_stretched:
             return normal(self.points) if n == len(self.points) else None
         return normal(rendered(self.points, n))
 
     def where(self, attribute: str, length: int | None, tolerance: float, short: bool = False) -> str:
-        """The expression to subscribe with; a short one leaves out most of many numbers."""
+        """The expression to subscribe with; with ``short``, most of many numbers are left out for display."""
         label, mode = self.label, "" if length is None else ", 'stream'"
         if self.is_stretched and length is not None:
             mode += f", {length}"
@@ -55,7 +55,7 @@ def _exactly(number: float) -> str:
 
 
 def pattern_of(given: str, is_stretched: bool) -> SoughtShape:
-    """What is given as ``--pattern``; with ``is_stretched`` numbers are control points."""
+    """The shape that ``--pattern`` gives; with ``is_stretched`` numbers are control points."""
     if shape := find(given):
         return SoughtShape(f"'{given}'", shape.points, True)
     path, at, content = Path(given), "--pattern", given
@@ -86,10 +86,10 @@ def _only(found: list[NamedShape], file: str) -> SoughtShape:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # numbers may be longer than any name of a file
+    except (OSError, ValueError):  # a text of numbers may be too long for a file name
         return False
 
 
 def meant(names: list[str]) -> str:
-    """A question after what was got, where something like it is known."""
+    """The end of an error message that asks whether one of some similar names was meant; empty without names."""
     return f" (did you mean {' or '.join(names)}?)" if names else ""

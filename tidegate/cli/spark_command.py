@@ -1,4 +1,4 @@
-"""Spark for the length of a command: started with a word about it, and ended afterwards unless it was there before."""
+"""Spark for commands: ``spark_session`` starts it for one command, ``interruptible`` lets Ctrl-C stop a call of it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ __all__ = ["interruptible", "spark_session"]
 
 T = TypeVar("T")
 
-#: Seconds between two looks whether Ctrl-C came, and seconds that Spark has to let go of its tasks.
+#: Seconds between two checks whether Ctrl-C came, and seconds that Spark gets to cancel its jobs.
 _LOOK, _PATIENCE = 0.1, 15.0
 
 
 @contextmanager
 def spark_session(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
-    """What ``start`` gives. On Ctrl-C it is left to itself: its Java ends with this process."""
+    """The session that ``start`` makes, stopped afterwards unless this process had one before.
+
+    After Ctrl-C it is not stopped: its Java ends with this process.
+    """
     from tidegate.pipeline.session import is_running
 
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what ends a batch is told in one sentence, elsewhere
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # ``failure`` says in one sentence why a batch ended
     was_there = is_running()
     if not was_there:
         typer.echo("starting Spark …", err=True)
@@ -46,7 +49,10 @@ def spark_session(start: Callable[[], SparkSession]) -> Iterator[SparkSession]:
 
 
 def interruptible(spark: SparkSession, work: Callable[[], T]) -> T:
-    """What ``work`` gives, done by a thread: a Ctrl-C amid a call of Java would leave the connection torn."""
+    """The result of ``work``, which runs in a thread: Ctrl-C amid a call of Java would break the connection.
+
+    On Ctrl-C all jobs are cancelled and KeyboardInterrupt is raised.
+    """
     done: Future[T] = Future()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""``tidegate status``: what is in a registry, who needs which versions, and how a pipeline is doing."""
+"""``tidegate status``: what is in a registry, which versions pipelines need, and the numbers of a pipeline."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _LayersStatus(NamedTuple):
 
 
 def _index_layers(source: Registry) -> dict[str, int] | None:
-    """None for a registry of which nobody has said where its snapshots are."""
+    """The layers of the registry's index on disk; None if the registry does not know where they are."""
     from tidegate.store.index_layers import IndexLayers
 
     if source.storage is None:
@@ -79,7 +79,7 @@ def _index_layers(source: Registry) -> dict[str, int] | None:
     remote = "://" in source.storage
     files, root = fs.FileSystem.from_uri(source.storage) if remote else (fs.LocalFileSystem(), source.storage)
     found = files.get_file_info(fs.FileSelector(os.fspath(root), allow_not_found=True, recursive=True))
-    manifest = IndexLayers(source.storage).current() if found else None  # looking must not make the directory
+    manifest = IndexLayers(source.storage).current() if found else None  # ``IndexLayers`` would make the directory
     if manifest is None:
         return _LayersStatus(0, 0, 0, 0)._asdict()
     size = sum(info.size for info in found if info.is_file)

@@ -21,7 +21,7 @@ _PLAIN = (".cql2", ".txt")
 
 
 def subscriptions(path: Path) -> Iterator[tuple[FilePosition, Subscription | TidegateError]]:
-    """Each subscription of a file and its place, or the error that stands in its stead."""
+    """Each subscription of a file, or the error if it cannot be read, with its place."""
     kind = extension(path, (*JSON, ".csv", *_PLAIN))
     found = _plain(path) if kind in _PLAIN else _rows(path) if kind == ".csv" else _objects(path)
     for place, record in found:
@@ -42,7 +42,7 @@ def load(path: Path) -> Engine:
 
 
 def read(path: Path) -> list[Subscription]:
-    """All subscriptions of a file; the first that is none is an error that names its place."""
+    """All subscriptions of a file; the first that cannot be read is an error that names its place."""
     taken: list[FilePosition] = []
     with _placed(taken):
         return list(_good(path, taken))
@@ -93,7 +93,7 @@ def _plain(path: Path) -> Iterator[tuple[FilePosition, dict[str, Any] | Tidegate
 
 
 def subscription(record: dict[str, Any]) -> Subscription:
-    """A subscription of its fields."""
+    """The subscription that a record's fields describe."""
     for name in record:
         if name not in FIELDS:
             raise SubscriptionError(f"the fields {', '.join(FIELDS)}", shown(name))

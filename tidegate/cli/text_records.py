@@ -1,7 +1,7 @@
 """Records of a text file, each with its place in it: JSON Lines, a JSON array, or CSV.
 
-What else stands in a record is the business of whoever asked for it; a record that cannot be read is an error that
-names the file and the line.
+``subscription_files`` and ``publication_files`` call it, and know what fields a record has. A record that cannot be
+read is an error that names the file and the line.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def extension(path: Path, known: tuple[str, ...]) -> str:
 
 
 def lines(path: Path, error: type[TidegateError]) -> Iterator[tuple[FilePosition, str, int]]:
-    """Lines that are not blank, with the bytes read so far."""
+    """Lines that are not blank, each with its place and the bytes read so far."""
     read = 0
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
@@ -71,7 +71,7 @@ def text(content: bytes, at: str, error: type[TidegateError]) -> str:
 def objects(
     path: Path, error: type[TidegateError]
 ) -> Iterator[tuple[FilePosition, dict[str, Any] | TidegateError, int]]:
-    """JSON objects; one that cannot be read comes as the error it is, so that the rest can be read too."""
+    """JSON objects; for one that cannot be read the error is yielded, not raised, so that the rest can be read too."""
     if path.suffix.lower() == ".json":
         yield from _items(path, error)
         return

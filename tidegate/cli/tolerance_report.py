@@ -1,6 +1,6 @@
-"""What tolerances would have brought, for people and for programs: a table, a chart, a record, a plot.
+"""``ToleranceReport``: shows what tolerances would have brought, as a table and chart, as JSON, and as a plot.
 
-Computes nothing that ``tidegate.shapes.tolerance`` has not. Matplotlib is imported only where a plot is wanted.
+``tidegate.shapes.tolerance`` has computed the numbers. Matplotlib is imported only if a plot is wanted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PLOTS = (".svg", ".png", ".pdf")
 
 @dataclass(frozen=True)
 class ToleranceReport:
-    """The outcome: for the terminal, for programs, and for a plot."""
+    """The outcome of ``tidegate shapes tolerance``, for the terminal, for programs, and for a plot."""
 
     pattern: SoughtShape
     attribute: str
@@ -44,7 +44,7 @@ class ToleranceReport:
     outcomes: ToleranceOutcomes
     listed: list[ToleranceOutcome]
     suggested: dict[str, ToleranceOutcome | None]
-    """By rate, of those that a history of so many days can tell of."""
+    """The suggested tolerance by rate, for the rates that a history of this many days can show."""
 
     @property
     def title(self) -> str:
@@ -60,11 +60,11 @@ class ToleranceReport:
         return self.pattern.where(self.attribute, self.length, outcome.tolerance, short)
 
     def correlation(self, outcome: ToleranceOutcome) -> float | None:
-        """Of a window with the pattern, at the tolerance: D² = 2n(1 − r)."""
+        """The correlation r with the pattern that a window at the tolerance D has: D² = 2n(1 − r)."""
         return None if self.length is None else 1 - outcome.tolerance**2 / (2 * self.length)
 
     def record(self) -> dict[str, Any]:
-        """For programs."""
+        """The outcome as JSON for programs."""
         distances = self.outcomes.distances
         return {
             "pattern": self.pattern.label.strip("'"),
@@ -85,7 +85,7 @@ class ToleranceReport:
         }
 
     def report(self, console: Console, own: list[float]) -> None:
-        """For people."""
+        """Print the outcome for people."""
         distances, found = self.outcomes.distances, self.found
         unit = "series" if self.length is None else "windows"
         console.print(Text(self.title, "bold"))
@@ -152,7 +152,7 @@ class ToleranceReport:
 
 
 def _rate(per_day: float) -> str:
-    """With two digits or so."""
+    """A rate with about two digits."""
     if per_day >= 10:
         return f"{per_day:,.{0 if per_day >= 100 else 1}f}"
     digits = 2 if per_day >= 0.1 or per_day <= 0 else min(1 - floor(log10(per_day)), 6)
@@ -167,7 +167,7 @@ def _many(count: int, what: str) -> str:
 
 
 def plottable(path: Path) -> None:
-    """An error unless a plot can be written there."""
+    """Raise an error unless a plot can be written to this path."""
     if path.suffix.lower() not in PLOTS:
         raise SettingError(f"a plot that ends in {', '.join(PLOTS)}", shown(path.name))
     if not path.absolute().parent.is_dir():
@@ -176,7 +176,7 @@ def plottable(path: Path) -> None:
 
 
 def draw(told: ToleranceReport, path: Path) -> None:
-    """The curve with what is suggested on it; beside it windows as far away as that, which show what it means."""
+    """Draw the curve with the suggested tolerances on it and, beside it, a window at each of them as an example."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -1,4 +1,4 @@
-"""``tidegate warmup``: does once what would make a first start slow."""
+"""``tidegate warmup``: compiles the kernels and makes Spark's cache, so that a first start is not slow."""
 
 from __future__ import annotations
 

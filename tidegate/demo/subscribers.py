@@ -1,4 +1,4 @@
-"""Who watches the valley, and for what: a hundred subscriptions that use every family of predicates and patterns."""
+"""The subscriptions of the demo: a hundred that watch the valley and use every family of predicates and patterns."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ _BY_KIND = {"village": _VILLAGE, "hut": _HUT, "slope": _SLOPE, "road": _ROAD}
 
 
 def subscriptions() -> list[Subscription]:
-    """All of them, always the same."""
+    """The hundred subscriptions, always the same."""
     return list(_all())
 
 

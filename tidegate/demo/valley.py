@@ -1,8 +1,8 @@
 """A synthetic mountain valley: forty stations, their weather, their log lines, and events on the slopes.
 
-Endless Arrow tables of one hour of event time each, the same for the same generator. A storm comes through every
-third day; temperature follows the sun and falls with height, snow builds up above the snow line, traffic has rush
-hours, batteries run down.
+``tables`` yields Arrow tables of one hour of event time each, without end, the same for the same random generator. A
+storm comes through every third day; temperature follows the sun and falls with height, snow builds up above the snow
+line, traffic has rush hours, batteries run down.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ def _readings(
 
 
 def _tags(kind: str, temperature: float, humidity: float, gust: float, falling: bool) -> list[str]:
-    """What a station says of itself; a second 'alarm' means that two things are wrong at once."""
+    """The tags of a station's reading; a second 'alarm' means that two things are wrong at once."""
     tags = [kind]
     if falling:
         tags.append("snowing" if temperature < 1 else "raining")

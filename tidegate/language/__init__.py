@@ -1,6 +1,7 @@
-"""The subscription language: CQL2 as text and as JSON, and the tree both stand for.
+"""The subscription language: reads and writes CQL2 as text and as JSON, and has the expression tree for both.
 
-This half reads and writes. It knows the notation of OGC 21-065r2 and nothing of predicates, patterns or publications.
+It knows the notation of OGC 21-065r2 and nothing of predicates, patterns or publications; ``predicates`` and
+``patterns`` give the tree its meaning.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""CQL2-JSON to the expression tree and back. The way in for bulk loading, so reading is written for speed.
+"""CQL2-JSON to the expression tree (``from_json``) and back (``to_json``). Bulk loading uses it, so reading is fast.
 
-Reading takes what ``json.loads`` gives, and an array of numpy where JSON has a list of numbers. Nodes carry no place:
+Reading takes what ``json.loads`` gives, and an array of numpy where JSON has a list of numbers. Nodes have no ``at``:
 the path of a mistake is looked up in the JSON only when there is one, by the identity of the object at fault (for
-nodes, see ``spot.place``). Knows no functions.
+nodes, see ``text_position.position_of``). Knows no functions.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _LEAST = -_MOST
 _LARGEST = 1.7976931348623157e308
 _OBJECTS = "an object with op, property, timestamp, date, interval, bbox or type"
 
-# Attributes recur in every subscription; the names of one system fit, and a flood of others only empties the cache.
+# The same attributes recur in every subscription. The cache is large enough for the names of one system; if many more
+# come it is emptied, which only costs time.
 _CACHED = 4_096
 _CACHED_LENGTH = 64
 _attributes: dict[str, Attribute] = {}
@@ -60,7 +61,7 @@ def from_json(value: object, limits: Limits = DEFAULT_LIMITS) -> Node:
 
 
 class _JsonReader:
-    """One reading: counts down the nodes that are left and knows how long a string may be."""
+    """Reads one expression: counts down how many nodes it may still have, and knows how long a string may be."""
 
     __slots__ = ("left", "limits")
 
@@ -103,7 +104,7 @@ class _JsonReader:
         return nodes
 
     def numbers(self, values: list[Any] | NDArray[Any]) -> Numbers:
-        """A long list that is nothing but numbers."""
+        """The node of a long list of nothing but numbers."""
         if len(values) > self.limits.series:
             most = f"{self.limits.series} numbers in a list (limit series)"
             raise JsonFault(_beyond(most, f"{len(values)}"), values)
@@ -118,9 +119,10 @@ class _JsonReader:
         return node
 
     def array(self, values: NDArray[Any], holder: list[Any]) -> Array | Numbers:
-        """What the list with the same numbers would be."""
+        """The node that a list with the same numbers would be read as."""
         kind = values.dtype
-        # Of narrower floats other numbers would be stored: as few digits as tell them from their like.
+        # Narrower floats are refused: they would be stored as text with just the digits that tell one such float from
+        # the next, which is another number when it is read as float64.
         if type(values) is not np.ndarray or values.ndim != 1 or not (kind.kind in "iu" or kind.str[1:] == "f8"):
             wanted = "a list, or an array of float64 or integers with 1 dimension"
             raise JsonFault(ParseError(wanted, got(values)), holder, index_of(holder, values))
@@ -179,7 +181,7 @@ class _JsonReader:
         return node
 
     def literal(self, value: dict[str, Any]) -> Node:
-        """A temporal or spatial literal, or an object that is nothing."""
+        """A temporal or spatial literal; an error if the object is neither."""
         if "type" in value:
             return self.geometry(value)
         if "op" in value:

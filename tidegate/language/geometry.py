@@ -1,7 +1,7 @@
 """Geometry literals: builds ``Geometry`` and ``Box`` nodes from nested numbers and refuses impossible ones.
 
-Shared by both notations, which bring numbers only. Whether a polygon crosses itself, and anything metric, is left
-to the predicate family of places.
+The readers of both notations, ``tree_builder`` and ``cql2json``, call it with numbers. Whether a polygon crosses
+itself, and anything metric, is left to the predicate family of places.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Mistakes in CQL2-JSON: which object is at fault, where it is, and how its content reads in a message.
 
-Used once something is wrong, so it may search; knows JSON values, not expressions.
+``cql2json`` calls it only when something is wrong, so searching the whole JSON is not too slow. Knows JSON values, not
+expressions.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ def index_of(holder: list[Any], item: object) -> str:
     return next((f"[{index}]" for index, other in enumerate(holder) if other is item), "")
 
 
-#: What a mistake can be in; the many numbers and texts beside it need no path.
+#: The types of a ``holder``. Numbers and texts are none, so ``path_of`` need not look at them.
 _HOLDERS = frozenset({dict, list, np.ndarray})
 
 
 def path_of(root: object, target: object) -> str:
-    """Where in the JSON the very object, list or array is. Each is looked into once, so cycles end."""
+    """The path in the JSON to this very object, list or array. Each is looked into once, so that cycles end."""
     stack: list[tuple[Any, str]] = [(root, "$")]
     seen: set[int] = set()
     while stack:

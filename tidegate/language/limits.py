@@ -1,4 +1,4 @@
-"""How large an expression may be. Passed in where an expression enters; nothing reads a global."""
+"""``Limits``: how large an expression may be. Callers pass it to the function that reads; there is no global."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Limits:
     filters: int = 16
     """Filters of one ``together``."""
     combinations: int = 1_000
-    """Combinations of one publication that a ``together`` with ``'all'`` tells."""
+    """Combinations with one publication of which a ``together`` with ``'all'`` notifies."""
 
 
 DEFAULT_LIMITS = Limits()
-#: For expressions that were checked before: what the program wrote itself.
+#: For expressions that were checked before they were stored, or that the program itself wrote.
 NO_LIMITS = Limits(*[sys.maxsize] * len(fields(Limits)))

@@ -1,8 +1,8 @@
 """CQL2-text to the expression tree.
 
-Feeds the grammar's tokens to Lark one by one, so that a limit is noticed at the token that breaks it and a mistake
-is explained from the state before it. Knows nothing of types and functions; whatever the input, only a
-``ParseError`` comes out.
+``parse`` takes Lark's tokens one by one, so that a limit is noticed at the token that breaks it and a mistake is
+explained from the parser's state before it. Knows nothing of types and functions. No input raises anything but a
+``ParseError``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from tidegate.language.tree_builder import Builder
 
 __all__ = ["parse"]
 
-# A collection of multipolygons, one node, has four parentheses of its own; so deep may a text go beyond its tree.
+# Parentheses inside literals are no levels of the tree: a collection of multipolygons, one node, has four of its own.
+# So a text may nest by this much deeper than its tree.
 _INSIDE_LITERALS = 4
 # Signs and NOT nest without a parenthesis, so the parser's stack is bounded too: no level of the tree takes more of it
 # than `a BETWEEN 1 AND (`, five states.
@@ -65,7 +66,7 @@ def _table() -> tuple[list[dict[str, Any]], int]:
     """Lark's table made lean: per state and symbol the state to go to, or the reduction (size, callback, symbol).
 
     Lark's own loop spends most of its time on the chain of rules that only pass a value on (``?sum: product``);
-    they have no callback here. Also the state in which the text is complete.
+    they have no callback here. The second value is the state in which the text is complete.
     """
     conf = grammar().parse_interactive("").parser_state.parse_conf
     table: list[dict[str, Any]] = [{} for _ in conf.states]
@@ -103,7 +104,8 @@ def _read(text: str, limits: Limits) -> Node:
                 depth -= 1
             if depth > deepest or len(states) > highest:
                 raise _beyond("depth", limits.depth, "deeper nesting", token.start_pos, text)
-            # Rules may be finished before the token turns out not to fit; this is what could have followed.
+            # The parser may reduce rules before it finds that the token does not fit; the error must list what could
+            # have followed in the state before that.
             before = states[:]
             while (action := table[states[-1]].get(kind)).__class__ is tuple:
                 size, callback, symbol = action

@@ -1,6 +1,7 @@
-"""What to say when the text stops making sense: which words could have stood there, and what does.
+"""Messages for syntax errors in CQL2-text: what could have stood at a place, and what stands there.
 
-Translates the parser's terminals into plain words, and recognises the habits of other languages.
+``parse`` calls ``complaint``, which translates the parser's terminals into plain words, and recognises the habits of
+other languages.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _HABITS = {
 
 
 def complaint(text: str, offset: int, terminal: str, token: str, accepted: Set[str]) -> Misplaced:
-    """The mistake of having ``token`` at the offset, where only the accepted terminals could follow."""
+    """The error that ``token`` is at the offset, where only the accepted terminals could follow."""
     for habit, wanted in _HABITS.items():
         if text.startswith(habit, offset):
             return Misplaced(wanted, shown(habit), offset)

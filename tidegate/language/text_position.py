@@ -1,6 +1,7 @@
 """Where a mistake is: turns an offset or a JSON path into the words and the caret that an error carries.
 
-Knows texts and places only, neither grammar nor operators; the type checker reports through it as the parser does.
+The parser calls it, and so do ``predicates`` and ``subscriptions`` when an expression does not compile. Knows texts and
+places only, neither grammar nor operators.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ Error = TypeVar("Error", bound=ParseError)
 
 
 class Misplaced(Exception):
-    """A mistake whose place is known as an offset only; whoever holds the text makes a ParseError of it."""
+    """A mistake whose place is known as an offset only; ``parse``, which has the text, makes a ParseError of it."""
 
     def __init__(self, expected: str, got: str, at: Place) -> None:
         self.expected, self.got, self.at = expected, got, at
@@ -35,7 +36,7 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 
 def caret(text: str, offset: int) -> str:
-    """The line of the spot, cut to a window when long, and ``^`` under the spot; nothing for an empty line."""
+    """The line that has the offset, cut to a window when long, and ``^`` below it; nothing for an empty line."""
     _, start, end = _line(text, offset)
     if start == end:
         return ""
@@ -59,9 +60,9 @@ def located(error_type: type[Error], expected: str, got: str, at: Place, source:
 
 
 def position_of(node: Node, root: Node) -> Place:
-    """A node's ``at``, or where the tree came from JSON and has none, its path below ``root``.
+    """A node's ``at`` or, in a tree that came from JSON and has none, its path below ``root``.
 
-    JSON trees share attribute nodes, so an attribute used twice is found at its first use.
+    Trees from JSON share attribute nodes, so an attribute used twice is found at its first use.
     """
     if node.at is not None:
         return node.at

@@ -1,7 +1,7 @@
 """The expression tree: what CQL2-text and CQL2-JSON both read into and are both written from.
 
-Nodes are frozen and compare by meaning: ``at``, the place in the source, takes no part. The tree knows
-operators only by name; which of them exist and what they mean is the predicate families' business.
+Nodes are frozen and compare by meaning: ``at``, the place in the source, takes no part. The tree knows operators only
+by name; the families in ``predicates`` and ``patterns`` say which exist and what they mean.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class Numbers:
-    """A long list of numbers as one node, with the doubles side by side: what a thousand literals would say.
+    """A long list of numbers as one node with one array of doubles, in place of an ``Array`` with a literal for each.
 
     Nodes with the same doubles are equal. A zero has no sign here, because -0.0 and 0.0 are equal as literals too.
     """
@@ -127,13 +127,13 @@ class Numbers:
 
     @property
     def items(self) -> tuple[Literal, ...]:
-        """The literals of the array that this stands for: always the same objects, all in the place of the list."""
+        """The literals of the array that this stands for: always the same objects, all with the ``at`` of the list."""
         if self._items is None:
             _set_items(self, tuple([Literal(value, self.at) for value in self.values.tolist()]))
         return self._items or ()
 
     def index(self, node: object) -> int | None:
-        """Where among the items the very node is; None if it is none of them."""
+        """The position of this very node among the items; None if it is none of them."""
         return next((i for i, item in enumerate(self._items or ()) if item is node), None)
 
     def __eq__(self, other: object) -> bool:
@@ -145,7 +145,7 @@ class Numbers:
         return hash(self.values.tobytes())
 
     def __reduce__(self) -> tuple[type[Numbers], tuple[NDArray[np.float64], Place]]:
-        return Numbers, (self.values, self.at)  # an array that was pickled may be written to again
+        return Numbers, (self.values, self.at)  # unpickling an array makes it writable again, so __init__ must copy it
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -162,8 +162,8 @@ class Call:
         _set_call_at(self, at)
 
 
-# A frozen dataclass sets each field by name, which costs more than anything else when a million expressions are read.
-# The two kinds of node that most of a tree consists of set theirs through the slots themselves.
+# A frozen dataclass sets each field with object.__setattr__ by name, which costs more than anything else when a million
+# expressions are read. Literal and Call, of which most of a tree consists, set theirs through the slots.
 _set_value, _set_literal_at = Literal.__dict__["value"].__set__, Literal.__dict__["at"].__set__
 _set_op, _set_args, _set_call_at = (Call.__dict__[name].__set__ for name in ("op", "args", "at"))
 _set_values, _set_numbers_at, _set_items = (Numbers.__dict__[name].__set__ for name in ("values", "at", "_items"))
@@ -174,7 +174,7 @@ _NUMERIC = frozenset({int, float})
 
 
 def listed(items: Sequence[Node], at: Place = None) -> Array | Numbers:
-    """The node that a list of these is read as."""
+    """The node that a list of these items is read as: ``Numbers`` if it is long and all numbers, else ``Array``."""
     if len(items) >= LONG:
         values = [item.value for item in items if type(item) is Literal and type(item.value) in _NUMERIC]
         if len(values) == len(items):

@@ -1,6 +1,6 @@
-"""From tokens to nodes: the methods that the grammar's aliases name, called while the text is being parsed.
+"""``Builder``: makes nodes from tokens. ``parse`` calls a method of it, named by the grammar, for each finished rule.
 
-Each takes the children of one finished rule, tokens included, and returns a node or a growing list. Nothing here
+Each method takes the children of the rule, tokens included, and returns a node or a growing list. Nothing here
 recurses, keeps state between calls, or knows which functions exist.
 """
 
@@ -58,7 +58,7 @@ def exact(whole: int) -> int | float:
 
 
 class Builder:
-    """What Lark calls a transformer; handed to it, so that no parse tree is ever built."""
+    """A transformer in Lark's sense. Lark gets it with the grammar, so that it never builds a parse tree."""
 
     def one(self, c: Children) -> Children:
         return [c[0]]

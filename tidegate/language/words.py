@@ -1,7 +1,7 @@
 """The words of CQL2: which operators it defines, how many arguments they take, what is reserved, what is a name.
 
-Both notations and the printer share these tables. They say nothing of what an operator means, and a function
-that is not listed here is none of this package's business.
+The readers of both notations and ``render`` share these tables. They do not say what an operator means. Functions that
+are not listed here are taken as they are; ``predicates`` and ``patterns`` know them.
 """
 
 from __future__ import annotations

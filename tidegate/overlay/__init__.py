@@ -1,7 +1,7 @@
-"""A network of brokers: what to forward where, so that little travels and nothing is lost.
+"""A network of brokers that forward subscriptions and readings to each other, so that little travels and none is lost.
 
-Jurca et al., *Continuous Query Evaluation over Distributed Sensor Networks*. Nodes are state machines without I/O; the
-network here runs them in one process.
+Jurca et al., *Continuous Query Evaluation over Distributed Sensor Networks*. A ``Node`` is one broker, a state machine
+without I/O; its ``Strategy`` decides what is forwarded to which neighbour; ``Network`` runs nodes in one process.
 """
 
 from tidegate.overlay.messages import (

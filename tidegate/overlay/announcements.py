@@ -1,4 +1,7 @@
-"""Which sensors a node has heard of, and in which direction they are (DSA, Figure 2 of Jurca et al.)."""
+"""``Announcements``: the sensors a node knows, and the neighbour they lie behind (DSA, Figure 2 of Jurca et al.).
+
+``CorrelationRouting`` fills it from the messages ``Announce`` and ``Revoke``; ``Correlator`` reads it too.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ __all__ = ["Announcements"]
 
 
 class Announcements:
-    """Announcements by whom they came from: a neighbour, or ``LOCAL``. A sensor is in one direction only."""
+    """Announcements by direction, which is the neighbour they came from, or ``LOCAL`` for sensors at this node.
+
+    Each sensor is in one direction only.
+    """
 
     def __init__(self) -> None:
         self._by_direction: dict[str, dict[str, Announce]] = {}
@@ -22,36 +28,36 @@ class Announcements:
         return self._by_direction[direction]
 
     def get(self, source: str) -> Announce | None:
-        """What is known of a sensor."""
+        """The announcement of a sensor, or None if it is not known."""
         direction = self._direction.get(source)
         return None if direction is None else self._by_direction[direction][source]
 
     def direction(self, source: str) -> str | None:
-        """Where a sensor is."""
+        """The neighbour that a sensor lies behind, or ``LOCAL``; None if it is not known."""
         return self._direction.get(source)
 
     def __iter__(self) -> Iterator[tuple[str, Announce]]:
-        """Directions and the sensors there."""
+        """Each known sensor's announcement, with its direction."""
         for direction, known in self._by_direction.items():
             for announced in known.values():
                 yield direction, announced
 
     def meet(self, direction: str) -> None:
-        """A neighbour that is new."""
+        """Add a neighbour as a direction."""
         self._by_direction[direction] = {}
 
     def leave(self, direction: str) -> None:
-        """A neighbour that has gone, and had no sensors left."""
+        """Remove a neighbour that has gone; all sensors behind it must have been removed before."""
         del self._by_direction[direction]
 
     def add(self, direction: str, announced: Announce) -> None:
-        """A sensor that was not known before."""
+        """Add a sensor that was not known before."""
         self._by_direction[direction][announced.source] = announced
         self._direction[announced.source] = direction
         self._of_attribute.setdefault(announced.attribute, {})[announced.source] = announced
 
     def remove(self, source: str) -> Announce:
-        """A sensor that was known."""
+        """Remove a sensor that was known, and return its announcement."""
         announced = self._by_direction[self._direction.pop(source)].pop(source)
         del self._of_attribute[announced.attribute][source]
         return announced
@@ -69,5 +75,5 @@ class Announcements:
         ]
 
     def directions(self, part: OperatorPart) -> set[str]:
-        """Where there are sensors for a part."""
+        """The directions in which there are sensors whose readings can belong to a part."""
         return {self._direction[found.source] for found in self.addressed(part)}

@@ -1,6 +1,7 @@
-"""What a node has asked of its master, and what it need not ask because that covers it.
+"""``AskedOfMaster``: what a node has asked of its master, and what it need not ask because something asked covers it.
 
-Knows wishes by id, and neither who has them nor whether the master hears.
+The strategy ``Covering`` keeps one, and sends the messages that it returns. It knows conditions by id; it does not know
+which user or child wants them, nor whether the link to the master is up.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ Says = Iterator[Interest | Unsubscribe]
 
 
 class AskedOfMaster:
-    """What was asked of the master, and what need not be because that covers it. Two wishes of one id are the same.
+    """Conditions by id: those in ``sent`` were asked of the master, the others are *hidden* by one that covers them.
 
-    Conditions on single publications are a forest, and at least its roots are asked for. One on the past is hidden by
-    such a condition, or by one on the past that was asked for before it and so knows no less (``Wish.grows``). If it
-    must be asked for later than it came, it is asked for without its past: whoever hears of it only then has not
-    remembered what it is about.
+    Two conditions of one id are the same, and uses of it are counted. Conditions on single publications are in a
+    ``Forest``, and at least its roots are asked for. A condition on the past is hidden by such a condition, or by one
+    on the past that was asked for before it and so remembers no less (``RoutedCondition.grows``). If a hidden
+    condition on the past loses what hid it, it is asked for without its past: the master hears of it only then, and
+    has not remembered the events that it looks for.
     """
 
     def __init__(self) -> None:
@@ -41,7 +43,7 @@ class AskedOfMaster:
         return id in self._uses
 
     def add(self, id: str, wish: RoutedCondition) -> Says:
-        """One more use of a wish; what to say."""
+        """Count one more use of a condition; the messages to send to the master."""
         self._uses[id] = self._uses.get(id, 0) + 1
         if self._uses[id] > 1:
             return
@@ -54,7 +56,11 @@ class AskedOfMaster:
             yield self._ask(id, wish)
 
     def remove(self, ids: Iterable[str]) -> Says:
-        """One use less of each; what to say. What was not sent goes first, so that it is not sent only to go."""
+        """Count one use less of each; the messages to send to the master.
+
+        Those that were not sent are taken out first. Otherwise taking out what hid them would send them, and they would
+        be taken back at once.
+        """
         unused = []
         for id in ids:
             self._uses[id] -= 1
@@ -69,7 +75,10 @@ class AskedOfMaster:
         return Interest(id, wish.where)
 
     def _place(self, id: str, wish: RoutedCondition) -> Says:
-        """Into the forest; a new root must be asked for. What it covers was asked for and stays so."""
+        """Put a condition on single publications into the forest; ask for it if it is a root.
+
+        Older roots that it covers have been asked for, and are not taken back.
+        """
         self.compared += 1
         self._plain[id] = wish
         assert isinstance(wish.means, Filter)
@@ -78,7 +87,7 @@ class AskedOfMaster:
             yield self._ask(id, wish)
 
     def _hide(self, id: str, number: int, wish: RoutedCondition) -> bool:
-        """Hide a wish on the past behind one that was sent, if one covers it."""
+        """Hide a condition on the past behind one that was sent and covers it; whether there is one."""
         plain = [(root, self._plain[root]) for root in self._forest.roots()]
         older = [(other, of) for other, (before, of) in self._patterns.items() if before < number and of.grows]
         for other, of in (*plain, *older):
@@ -89,7 +98,7 @@ class AskedOfMaster:
         return False
 
     def _take_out(self, id: str) -> Says:
-        """Ask for what only this had hidden, then take it back: nothing is lost between."""
+        """Ask for what only this condition had hidden, and then take it back; in this order nothing is lost between."""
         if self._hidden.pop(id, None) is not None:
             return
         if self._patterns.pop(id, None) is None:

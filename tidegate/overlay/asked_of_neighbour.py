@@ -1,6 +1,7 @@
-"""What a node has asked of one neighbour, and what it need not ask because that covers it (Jurca et al., Algorithm 2).
+"""``AskedOfNeighbour``: the operators that one neighbour was asked for, and those that they cover and so hide.
 
-The paper filters operators where they arrive; a node knows what it sent, so here nothing is sent only to be filtered.
+Jurca et al., Algorithm 2. The paper filters operators where they arrive; a node knows what it sent, so here nothing is
+sent only to be filtered. ``CorrelationRouting`` keeps one per neighbour and sends what it says.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ __all__ = ["AskedOfNeighbour"]
 
 
 class AskedOfNeighbour:
-    """Operators towards one neighbour, in the order in which they came up: sent, or hidden by those that were."""
+    """Operators towards one neighbour, in the order in which they were added: sent, or hidden by those that were.
+
+    An operator is compared only with those of its ``signature``, whose boxes are in one ``Boxes``.
+    """
 
     def __init__(self, subsumption: Subsumption) -> None:
         self._subsumption = subsumption
@@ -27,16 +31,19 @@ class AskedOfNeighbour:
 
     @property
     def sent(self) -> list[Operator]:
-        """What the neighbour was asked for."""
+        """The operators that the neighbour was asked for."""
         return [operator for operator, _ in self._sent.values()]
 
     @property
     def hidden(self) -> list[Operator]:
-        """What is covered by what he was asked for."""
+        """The operators that those in ``sent`` cover."""
         return [operator for hidden in self._hidden.values() for operator in hidden.values()]
 
     def add(self, operator: Operator) -> bool:
-        """One more; whether it must be sent. While paths change one can come up twice: by itself, and as a part."""
+        """Add an operator; whether it must be sent.
+
+        While paths change, one operator can be added twice, by itself and as a part of another, so uses are counted.
+        """
         self._times[operator.id] += 1
         if self._times[operator.id] > 1:
             return False
@@ -46,7 +53,9 @@ class AskedOfNeighbour:
         return False
 
     def remove(self, operator: Operator) -> tuple[bool, list[Operator]]:
-        """One less; whether it had been sent, and those that must be sent now that it covers them no more."""
+        """Remove one use of an operator; whether it had been sent, and the operators that only it had hidden, which
+        must be sent now.
+        """
         self._times[operator.id] -= 1
         if self._times[operator.id]:
             return False, []
@@ -60,7 +69,7 @@ class AskedOfNeighbour:
         shown = [other for other in list(hidden.values()) if self._is_sent(other)]
         for other in shown:
             del hidden[other.id]
-        if not self._boxes[operator.signature]:  # and so nothing is hidden
+        if not self._boxes[operator.signature]:  # nothing sent, so nothing hidden
             del self._boxes[operator.signature]
             self._hidden.pop(operator.signature, None)
         return True, shown

@@ -1,7 +1,8 @@
-"""Conditions as nodes exchange them: what one means, what is inside its ``past``, and what is left of it without.
+"""Conditions of the strategy ``Covering``: what one means, its inner filters, and what is left of it without its past.
 
-Stevens 2009, §4.3: a broker that looks at the past for somebody must itself hear of what it looks for. Knows the
-language, and nothing of nodes, links or who asks whom.
+Stevens 2009, §4.3: a broker that matches ``past(…)`` for a user or for another broker must itself receive the events
+that the inner filters look for. ``read`` makes a ``RoutedCondition`` from CQL2, ``inside`` lists its inner filters.
+Knows the language, and nothing of nodes, links or messages.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from tidegate.subscriptions import compile_where
 
 __all__ = ["LIFE", "RoutedCondition", "inside", "read"]
 
-#: Whoever looks at the past must hear how events begin and end, whoever wants them: an END that comes without its START
-#: is refused, and what the one satisfies the other need not.
+#: A node that matches ``past`` asks for every START and END. An engine refuses an END whose START it did not see, and a
+#: condition may hold for the one and not for the other.
 LIFE = "phase IN ('START', 'END')"
 
 
 @dataclass(frozen=True, slots=True)
 class RoutedCondition:
-    """A condition and what it means; the inner filters of its first level, and what is left of it without its past."""
+    """A condition as text and compiled, with the texts of its inner filters of the first level.
+
+    ``outside`` is the condition without its past: it looks at single publications and holds whenever this one does.
+    It is None for a condition that has no past.
+    """
 
     where: str
     means: Filter | Pattern
@@ -35,15 +40,16 @@ class RoutedCondition:
 
     @property
     def plain(self) -> RoutedCondition:
-        """A wish that looks at single publications only, for at least all that this is told of."""
+        """A condition on single publications that matches at least what this one matches."""
         return self if self.outside is None else self.outside
 
     @property
     def grows(self) -> bool:
-        """Whether one that is made earlier is told of all that this is told of, from when this is made.
+        """Whether the same condition, subscribed earlier, matches all that this one matches from now on.
 
-        It remembers more, which can only help where some event is looked for. It hurts where there must be none, and
-        where the last n are looked at: an event that began before this was made may be one of them.
+        The earlier one remembers more events. That can only add matches where ``past`` must find some event. It can
+        remove matches where there must be none (a negated ``past``), and where the last n events are looked at: an
+        event that began before this condition was subscribed may be one of them.
         """
         if isinstance(self.means, Filter):
             return True
@@ -53,7 +59,7 @@ class RoutedCondition:
 
 
 def read(where: str, limits: Limits = DEFAULT_LIMITS) -> RoutedCondition:
-    """What a condition means; it is refused if it is a pattern, unless that is ``past``."""
+    """Compile a condition. A pattern of any other family than ``past`` is refused with ``MessageError``."""
     node = parse(where, limits)
     means = compile_where(node, where, limits)
     if isinstance(means, Filter):
@@ -67,8 +73,9 @@ def read(where: str, limits: Limits = DEFAULT_LIMITS) -> RoutedCondition:
 def inside(wish: RoutedCondition, limits: Limits = DEFAULT_LIMITS) -> list[RoutedCondition]:
     """The inner filters of all levels, each once, and each before those inside it.
 
-    Stevens 2009 (§4.3) asks for those of the first level and leaves the rest to the next broker up. But a publication
-    that comes from below is held against an inner filter right here, and what that looks for may have come from above.
+    Stevens 2009 (§4.3) asks the master for those of the first level and leaves the deeper ones to the master. But this
+    node itself matches publications from its children with an inner filter, and the events that this inner filter looks
+    for may come from the master.
     """
     found: dict[str, RoutedCondition] = {}
     ahead = [wish]
@@ -91,7 +98,10 @@ def _first_level(node: Node) -> Iterator[Node]:
 
 
 def _without_past(node: Node, negated: bool) -> Node:
-    """A condition that holds whenever this one does, whatever was remembered; for one that is negated, if it fails."""
+    """The condition without its calls of ``past``: it holds whenever this one holds, whatever was remembered.
+
+    With ``negated`` the node stands below a NOT, and the result fails whenever this one fails.
+    """
     if not any(is_past(part) for part in walk(node)):
         return node
     assert isinstance(node, Call)

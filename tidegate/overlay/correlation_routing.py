@@ -1,8 +1,9 @@
-"""Readings that belong together, routed by strategies that differ in three things only (Table II of Jurca et al.).
+"""``CorrelationRouting``: what all strategies of Table II of Jurca et al. have in common.
 
 Algorithms 1 (announcements flood), 4 (operators are filtered, split and forwarded) and 5 (readings are forwarded if
 they are part of a match) of §V, with what the paper leaves open: operators and sensors that go, sensors that come
-late. What hides an operator, how it is split and whether readings are shared is each strategy's own.
+late. The classes in ``overlay/strategies`` set the three things in which they differ: which ``Subsumption`` hides an
+operator, how ``routes`` splits it, and whether readings are shared (``shares``). A ``Node`` calls it.
 """
 
 from __future__ import annotations
@@ -36,25 +37,29 @@ __all__ = ["CorrelationRouting", "Routes", "along_paths", "for_results"]
 
 _SHORT = "an operator whose window is shorter than the time for which readings are held"
 
-#: What goes to which neighbour in place of an operator.
+#: By neighbour: the operators that are forwarded to it in place of one operator.
 Routes = dict[str, tuple[Operator, ...]]
 
 
 @dataclass(slots=True, eq=False)
 class RoutedOperator:
-    """An operator as it came, and what stands for it towards which neighbour."""
+    """An operator as it came, and the operators that are forwarded for it, by neighbour."""
 
     operator: Operator
     routes: Routes = field(default_factory=dict)
 
 
 class CorrelationRouting(Strategy):
-    """The stores of Figure 2 and the algorithms on them."""
+    """The stores of Figure 2 and the algorithms on them.
+
+    ``announced`` are the known sensors, ``wanted`` the operators by the neighbour or user (``LOCAL``) that wants them,
+    ``forwarded`` what each neighbour was asked for, and ``correlator`` holds readings and matches them.
+    """
 
     shares = True
     """Whether a reading crosses a link once for all operators behind it, or once for each."""
     returns = False
-    """Whether a reading may go back to where it came from."""
+    """Whether a reading may go back to the neighbour it came from."""
 
     def __init__(self, subsumption: Subsumption) -> None:
         self.subsumption = subsumption
@@ -66,12 +71,13 @@ class CorrelationRouting(Strategy):
         self.forwarded: dict[str, AskedOfNeighbour] = {}
         self.correlator = Correlator(self.announced, validity, self.returns)
         self._owner: dict[str, int] = {}
-        # Users' operators: by the network's id the user's, and how often it was used before; the other way round; and
-        # of those that are gone how often, and when last.
+        # Ids of the operators of users at this node. _own: by the id in the network, the user's id and how often it was
+        # used before. _mine: by the user's id, the id in the network. _left: by the user's id of an operator that was
+        # unsubscribed, how often it has been used, and when it was unsubscribed last.
         self._own: dict[str, tuple[str, int]] = {}
         self._mine: dict[str, str] = {}
         self._left: dict[str, tuple[int, int]] = {}
-        # What users were told: operator, source and id, with the reading's time.
+        # What was delivered to users: operator, source and id of the reading, with its time.
         self._news: dict[tuple[str, str, str], int] = {}
         self._many = FEW
         self._validity = validity
@@ -104,15 +110,15 @@ class CorrelationRouting(Strategy):
     # --- what strategies decide -------------------------------------------------------------------------------------
 
     def routes(self, operator: Operator, owner: str) -> Routes:
-        """What is forwarded of an operator, to whom."""
+        """The operators that are forwarded for an operator, by neighbour."""
         return along_paths(operator, owner, self.announced)
 
     def asks(self, operator: Operator) -> Sequence[Operator]:
-        """What readings for a neighbour are held against in place of his operator."""
+        """The operators with which the correlator matches readings in place of an operator of a neighbour."""
         return (operator,)
 
     def listeners(self, sender: str) -> Iterable[str]:
-        """The neighbours that hear of sensors."""
+        """The neighbours to which an announcement from ``sender`` is passed on."""
         return [name for name in self._owner if name not in (LOCAL, sender)]
 
     # --- messages ---------------------------------------------------------------------------------------------------
@@ -143,14 +149,14 @@ class CorrelationRouting(Strategy):
             raise MessageError(expected, shown(got), self.node)
 
     def _is_short(self, operator: Operator) -> bool:
-        """Whether readings are held for longer than its window: if not they would be lost without a word."""
+        """Whether readings are held for longer than the operator's window: if not, matches would be lost silently."""
         return len(operator.parts) == 1 or operator.window < self._validity
 
     def _is_from(self, reading: Reading, sender: str) -> bool:
         return reading.source in self.announced[sender]
 
     def _known(self, id: str, sender: str) -> str | None:
-        """The id of an operator that is wanted there, as nodes know it."""
+        """The id in the network of an operator that ``sender`` wants; None if it wants no such operator."""
         if sender == LOCAL:
             return self._mine.get(id)
         return id if id in self.wanted[sender] else None
@@ -158,7 +164,8 @@ class CorrelationRouting(Strategy):
     def _named(self, operator: Operator, now: int) -> Operator:
         """A user's operator as other nodes know it: by an id that is new in the whole network.
 
-        One that is used again is counted, as results for whoever had it before may still be under way.
+        If the user has used the id before, the name gets a number (``~1``): results for the operator that had the id
+        before may still be under way.
         """
         self._left = {id: left for id, left in self._left.items() if left[1] >= now - self._validity}
         times, _ = self._left.pop(operator.id, (0, 0))
@@ -178,7 +185,7 @@ class CorrelationRouting(Strategy):
         return [*((to, Revoke(source)) for to in self.listeners(sender)), *self._replaced(gone, sender)]
 
     def _replaced(self, changed: Announce, sender: str) -> Sends:
-        """Operators that a sensor concerns go where the sensors are now."""
+        """Route anew the operators that a sensor which came or went concerns."""
         self.correlator.changed()
         where = changed.source, changed.attribute, changed.location
         return [
@@ -215,7 +222,7 @@ class CorrelationRouting(Strategy):
         return (operator,) if owner == LOCAL else self.asks(operator)
 
     def _placed(self, entry: RoutedOperator, owner: str) -> Sends:
-        """Forward what is new of an operator, and take back what it replaces."""
+        """Route an operator: forward what is new since it was routed last, and take back what is no longer needed."""
         before, entry.routes = entry.routes, self.routes(entry.operator, owner)
         known = {(to, op.id) for to, ops in before.items() for op in ops}
         kept = {(to, op.id) for to, ops in entry.routes.items() for op in ops}
@@ -224,7 +231,10 @@ class CorrelationRouting(Strategy):
         return self._forwarded(new, old)
 
     def _forwarded(self, new: Sequence[tuple[str, Operator]], old: Sequence[tuple[str, Operator]]) -> Sends:
-        """Ask for what nothing covers; take back what is old after asking for what only it covered: nothing is lost."""
+        """Subscribe to new operators that nothing covers, and unsubscribe old ones.
+
+        Before an old operator is unsubscribed those that only it covered are subscribed, so that nothing is lost.
+        """
         sends: Sends = [(to, Subscribe(op)) for to, op in new if self.forwarded[to].add(op)]
         for to, op in old:
             sent, shown = self.forwarded[to].remove(op)
@@ -235,16 +245,23 @@ class CorrelationRouting(Strategy):
     # --- readings: Algorithm 5 --------------------------------------------------------------------------------------
 
     def _origin(self, sender: str) -> int:
-        """The owner that a reading does not go to, since it came from there. Users get those of sensors beside them."""
+        """The number of the owner that must not get a reading, since it came from there.
+
+        It is NOBODY for sensors at this node, since users at the same node want their readings.
+        """
         return NOBODY if sender == LOCAL or self.returns else self._owner[sender]
 
     def _reading(self, reading: Reading, sender: str, now: int) -> Sends:
-        if reading in self.correlator:  # for one more result set: it was forwarded to whoever wants it before
+        if reading in self.correlator:  # a copy for one more result set: all who want the reading got it before
             return []
         return self._results(self.correlator.take(for_results(reading, ()), self._origin(sender), now), now)
 
     def _results(self, wanted: Sequence[tuple[Key, Reading]], now: int) -> Sends:
-        """Readings to whom they are wanted by: to neighbours as they are or with the operators' names, to users."""
+        """The messages that bring readings to those who want them.
+
+        Users get ``Deliver``. A neighbour gets the reading once where readings are shared, else with the ids of the
+        operators in whose result sets it is.
+        """
         sends: Sends = []
         delivered: dict[str, list[Reading]] = {}
         named: dict[tuple[str, str, str], tuple[Reading, list[str]]] = {}
@@ -260,7 +277,10 @@ class CorrelationRouting(Strategy):
         return sends + [(LOCAL, Deliver(self._own[id][0], tuple(readings))) for id, readings in delivered.items()]
 
     def _is_news(self, id: str, reading: Reading, now: int) -> bool:
-        """Whether a user was not told of a reading before, which can come again after its sensor had gone."""
+        """Whether a user's operator gets this reading for the first time.
+
+        A reading can come again if its sensor had gone in between, because then the correlator has forgotten it.
+        """
         key = id, reading.source, reading.id
         if key in self._news:
             return False
@@ -323,8 +343,9 @@ def for_results(reading: Reading, results: tuple[str, ...]) -> Reading:
 def along_paths(operator: Operator, owner: str, announced: Announcements) -> Routes:
     """Split an operator along the reverse paths of announcements (Algorithm 3).
 
-    Parts whose sensors are all behind one neighbour stay together, since whatever matches needs all of them. A part
-    with sensors in several directions goes its own way in each: a reading from here may match with one from there.
+    Parts whose sensors are all behind one neighbour stay together as one operator, since a match needs all of them. A
+    part with sensors in several directions is forwarded alone in each of them: a reading from one direction may match
+    with one from another.
     """
     where = [announced.directions(part) - ({owner} if owner != LOCAL else set()) for part in operator.parts]
     if owner == LOCAL and not all(where):

@@ -1,6 +1,8 @@
-"""The readings that a node holds, and which of them its operators want: arrays around ``kernels.correlate``.
+"""``Correlator``: the readings that a node holds, and which of them its operators want.
 
-Knows owners by number and operators by key; whether an owner is a neighbour or a user is the node's business.
+It keeps the arrays that the kernels of ``kernels.correlate`` work on; ``CorrelationRouting`` has one per node. It knows
+operators by key, and those who want them, their *owners*, by number, but not whether an owner is a neighbour or the
+users at this node.
 """
 
 from __future__ import annotations
@@ -23,14 +25,15 @@ __all__ = ["NOBODY", "Correlator", "Key"]
 NOBODY = -1
 
 Array = NDArray[Any]
-#: Whose operator, its id, and which of the joins that stand for it.
+#: The owner's name, the operator's id, and which of the joins that stand for the operator.
 Key = tuple[str, str, int]
 
 
 class Correlator:
     """Readings by sensor in order of time, and operators by key.
 
-    Readings never go to an owner in whose direction their sensor is, unless ``returns``.
+    A reading never goes to an owner in whose direction its sensor lies, unless ``returns``. Methods that change
+    owners, operators or sensors mark the arrays as stale, and the next reading has ``_arrange`` make them anew.
     """
 
     def __init__(self, announced: Announcements, validity: int, returns: bool = False) -> None:
@@ -74,10 +77,10 @@ class Correlator:
     # --- owners, sensors and operators ------------------------------------------------------------------------------
 
     def add_owner(self, once: bool, holds: bool) -> int:
-        """One more who wants readings; his number.
+        """Add an owner; its number.
 
-        ``once``: he gets a reading once, whichever of his operators wants it, not once for each of them. ``holds``: he
-        keeps readings himself, and with a new operator needs only those that he did not get for another.
+        ``once``: it gets a reading once, whichever of its operators wants it, not once for each of them. ``holds``: it
+        keeps readings itself, and for a new operator needs only those that it did not get for another.
         """
         self._stale = True
         if self._free:
@@ -89,35 +92,36 @@ class Correlator:
         return len(self._once) - 1
 
     def remove_owner(self, number: int) -> None:
-        """One who is gone, with all his operators. Whoever gets his number has none of the readings."""
+        """Remove an owner whose operators are removed too. The next owner gets its number, and has no readings yet."""
         self._free.append(number)
         if number < self._stored.unsent.shape[1]:
             self._stored.sent[:, :, number] = False
             self._stored.unsent[:, number] = self._size
 
     def add(self, key: Key, owner: int, operator: Operator) -> None:
-        """An operator of an owner's."""
+        """Add an operator of an owner."""
         self._operators[key] = owner, operator
         self._stale = True
 
     def remove(self, key: Key) -> None:
-        """An operator that is no longer wanted."""
+        """Remove an operator that is no longer wanted."""
         del self._operators[key]
         self._stale = True
 
     def changed(self) -> None:
-        """Sensors came or went."""
+        """Note that sensors came or went: which operators a reading is matched with must be found anew."""
         self._stale = True
 
     # --- readings ---------------------------------------------------------------------------------------------------
 
     def __contains__(self, reading: Reading) -> bool:
-        """Whether a reading is held; ids are its sensor's own."""
+        """Whether a reading is held. Its id is unique only among the readings of its sensor."""
         return (reading.source, reading.id) in self._held
 
     def take(self, reading: Reading, origin: int, now: int) -> list[tuple[Key, Reading]]:
-        """Hold a reading; the readings that are wanted now and by which operator. Of an owner who gets each reading
-        once, any one of his operators stands for him.
+        """Hold a reading; the readings that are wanted because of it, each with the key of the operator that wants it.
+
+        For an owner that gets each reading once the key is that of any one of its operators.
         """
         if reading.time < now - self._validity:
             return []
@@ -144,7 +148,7 @@ class Correlator:
         return self._found(ops, serials, n)
 
     def ask(self, key: Key, now: int) -> list[tuple[Key, Reading]]:
-        """The readings that are held and that an operator, which is new, wants."""
+        """The readings among those held that a new operator wants."""
         if not self._readings:
             return []
         if self._stale:
@@ -153,7 +157,7 @@ class Correlator:
         return self._found(*ask(self._position[key], limit, self._stored, self._tables, self._is_holding, *self._out))
 
     def forget(self, source: str) -> None:
-        """A sensor has gone, and its readings with it."""
+        """Drop all readings of a sensor that has gone."""
         self._stale = True
         row = self._row.get(source)
         if row is not None and self._size[row]:
@@ -175,7 +179,7 @@ class Correlator:
             self._held = {(reading.source, reading.id) for reading in self._readings.values()}
 
     def _widen(self) -> None:
-        """Room for more readings of a sensor."""
+        """Double the room for readings of each sensor."""
         more = ((0, 0), (0, self._room))
         stored = self._stored
         longer = {name: np.pad(getattr(stored, name), more) for name in ("time", "value", "serial", "told")}
@@ -185,7 +189,7 @@ class Correlator:
     # --- arrangement ------------------------------------------------------------------------------------------------
 
     def _arrange(self) -> None:
-        """Put the arrays in order for the operators, owners and sensors there are."""
+        """Make the tables of the kernels anew for the operators, owners and sensors that there are now."""
         self._drop_rows()
         rows = self._row
         before, told = self._members, self._stored.told
@@ -251,7 +255,7 @@ class Correlator:
         self._row = {source: new[row] for source, row in kept.items()}
 
     def _add_rows(self) -> None:
-        """Rows for new sensors, columns for new owners, places of sensors that may have moved."""
+        """Add rows for new sensors and columns for new owners; take the locations of sensors, which may have moved."""
         time, value, serial, size, _, _, unsent, sent, told = self._stored
         rows, owners = len(self._row) - len(size), len(self._once) - unsent.shape[1]
         if rows:

@@ -1,4 +1,8 @@
-"""What was heard from and said to one neighbour and is still valid, so that a link that comes back misses nothing."""
+"""``Journal``: the readings and publications that a node exchanged with one neighbour and that are still valid.
+
+A ``Node`` keeps one for each neighbour and one for its own users and sensors. With it a node refuses events that come
+twice, and when a link comes back it sends what the neighbour has missed.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,15 @@ __all__ = ["FEW", "Journal", "key_of"]
 
 Event = Reading | Publish
 
-#: So many are not worth looking through for what is no longer valid.
+#: With so many entries or fewer it is not worth looking for those that are no longer valid.
 FEW = 1_024
 
 
 def key_of(event: Event) -> str:
-    """What tells an event from others: START and END share an id, and a reading comes once for each result set."""
+    """A text that tells an event from all others of its sender.
+
+    The id alone does not: START and END share it, and a reading can come several times for different result sets.
+    """
     if isinstance(event, Publish):
         publication = event.publication
         source, id, more = publication.source, publication.id, publication.phase or ""
@@ -33,7 +40,7 @@ def _time(event: Event) -> int:
 
 
 class Journal:
-    """Readings and publications by key."""
+    """Events received (``heard``) and sent (``say``), by ``key_of``."""
 
     def __init__(self) -> None:
         self._heard: dict[str, int] = {}
@@ -42,20 +49,20 @@ class Journal:
 
     @property
     def heard(self) -> tuple[str, ...]:
-        """The keys of what came and may still be valid."""
+        """The keys of events that were received and may still be valid."""
         return tuple(self._heard)
 
     def has_heard(self, key: str) -> bool:
-        """Whether it came before."""
+        """Whether the event of this key was received before."""
         return key in self._heard
 
     def hear(self, key: str, event: Event, oldest: int) -> None:
-        """Note what came; forget what is older than ``oldest``."""
+        """Note an event that was received; forget those older than ``oldest``."""
         self._heard[key] = _time(event)
         self._prune(oldest)
 
     def say(self, event: Event, oldest: int) -> bool:
-        """Note what goes out, or would if the link were there; whether it is new."""
+        """Note an event that is sent, or would be if the link were up; whether it was not noted before."""
         key = key_of(event)
         if key in self._said:
             return False
@@ -64,12 +71,12 @@ class Journal:
         return True
 
     def _prune(self, oldest: int) -> None:
-        """Forget what is no longer valid, whenever there has come to be twice as much as was valid the last time."""
+        """Forget what is no longer valid, once there are twice as many entries as were left the last time."""
         if len(self._heard) + len(self._said) > self._many:
             self._heard = {key: time for key, time in self._heard.items() if time >= oldest}
             self._said = {key: event for key, event in self._said.items() if _time(event) >= oldest}
             self._many = max(2 * (len(self._heard) + len(self._said)), FEW)
 
     def missing(self, held: Collection[str], oldest: int) -> list[Event]:
-        """What went out, is still valid and did not arrive."""
+        """The events that were sent, are still valid, and are not among those that the neighbour holds."""
         return [event for key, event in self._said.items() if key not in held and _time(event) >= oldest]

@@ -1,6 +1,7 @@
-"""What the fields of a message may hold: a rule each, by which JSON is read and objects are checked alike.
+"""Rules for the fields of messages: a ``Rule`` reads a value from JSON, checks it in an object, and writes it as JSON.
 
-All that is refused is a ``MessageError`` that tells the path to it. Knows no message and no bytes.
+``overlay/wire.py`` puts rules together for each kind of message. A value that a rule refuses raises ``MessageError``,
+which has the path to it. Knows no message and no bytes.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class TextRule(Rule):
 
 
 def encodable(text: str) -> None:
-    """Refuse what is a string for Python and no text for anybody else."""
+    """Refuse a string that Python has but UTF-8 cannot encode."""
     if not text.isascii():
         try:
             text.encode()
@@ -108,7 +109,7 @@ class NumberRule(Rule):
 
 
 class BoundRule(NumberRule):
-    """A number that need not be there: then it is the infinity on its side, and null in JSON."""
+    """A bound that may be missing: then it is ``missing``, the infinity on its side, and null in JSON."""
 
     def __init__(self, missing: float) -> None:
         super().__init__("a finite number or no bound")
@@ -183,7 +184,7 @@ class ManyRule(Rule):
 
 
 def _placed(acts: Iterable[Callable[[Any], Any]], some: Iterable[Any]) -> tuple[Any, ...]:
-    """What the acts make of the values; an error tells which value it is about."""
+    """The results of calling each act with its value; an error has the position of the value in its path."""
     made: list[Any] = []
     try:
         for act, value in zip(acts, some, strict=False):
@@ -210,7 +211,7 @@ class ObjectRule(Rule):
         name = ""
         try:
             for name, rule in self.rules.items():
-                held = getattr(value, name, MISSING)  # an object may have been made around its class
+                held = getattr(value, name, MISSING)  # an object may have been made without __init__
                 if held is MISSING or held is not self.defaults[name]:
                     rule.check(held)
         except MessageError as error:

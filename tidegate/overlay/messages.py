@@ -1,4 +1,7 @@
-"""What nodes say to each other, to sensors and to users. Values only; how they become bytes is ``wire``'s business."""
+"""The messages between nodes, and between a node and its sensors and users, as frozen dataclasses.
+
+``overlay/wire.py`` checks them and turns them into bytes. The docstrings name the algorithms of Jurca et al., §V.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ __all__ = [
     "Unsubscribe",
 ]
 
-#: Who a node's own users and sensors are, as sender and as receiver.
+#: The name of a node's own users and sensors, as sender and as receiver.
 LOCAL = ""
 
 
@@ -68,8 +71,8 @@ class Unsubscribe:
 class Reading:
     """A sensor's reading (Algorithm 5); ``time`` in microseconds since 1970.
 
-    Where every operator has a result set of its own, ``results`` names those that this is part of: each is one event
-    of traffic.
+    Where every operator has a result set of its own, ``results`` are the ids of the operators in whose result sets
+    this reading is; each of them counts as one event of traffic.
     """
 
     id: str
@@ -90,7 +93,8 @@ class Publish:
 class Sync:
     """All that one side of a link wants the other to know, when the link is made or comes back.
 
-    ``held`` are ids of readings and publications that are still valid here and need not be sent again.
+    ``held`` are the keys (``journal.key_of``) of readings and publications that the sender has received and that need
+    not be sent again.
     """
 
     announced: tuple[Announce, ...] = ()
@@ -108,7 +112,7 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """To a user: readings (or a publication) that are part of what a subscription asks for, each told once."""
+    """To a user: readings (or a publication) that a subscription asks for; each is delivered once."""
 
     subscription: str
     events: tuple[Reading | Publish, ...]

@@ -1,6 +1,7 @@
-"""A network of nodes in one process, for simulations and tests: who said how much to whom, and links that can be cut.
+"""``Network``: nodes in one process, for simulations and tests, with a count of what crosses each link (``Traffic``).
 
-Deterministic: messages arrive one after the other in the order they were sent.
+Links can be cut and put back. Messages arrive one after the other in the order they were sent, so a run is
+deterministic.
 """
 
 from __future__ import annotations
@@ -66,19 +67,22 @@ class Network:
         self._under_way: deque[tuple[str, str, Message]] = deque()
 
     def tell(self, node: str, message: Message) -> list[tuple[str, Message]]:
-        """A message of a user or sensor at a node. Runs until nothing is under way; what users were told, and where."""
+        """Give a node a message of a user or sensor, and run until no message is under way.
+
+        Returns the messages to users, each with the name of their node.
+        """
         told: list[tuple[str, Message]] = []
         self._send(node, self.nodes[node].handle(message, LOCAL), told)
         return self._run(told)
 
     def cut(self, a: str, b: str) -> None:
-        """Take a link away."""
+        """Cut a link, which ``join`` can put back."""
         for one, other in ((a, b), (b, a)):
             self.nodes[one].cut(other)
             self._cut.add((one, other))
 
     def join(self, a: str, b: str) -> list[tuple[str, Message]]:
-        """Put a link back, or a new one; what users were told because of it."""
+        """Put a link back, or add a new one; the messages to users that follow from it, with their nodes."""
         self._cut -= {(a, b), (b, a)}
         told: list[tuple[str, Message]] = []
         for one, other in ((a, b), (b, a)):
@@ -87,7 +91,7 @@ class Network:
         return self._run(told)
 
     def part(self, a: str, b: str) -> list[tuple[str, Message]]:
-        """Take a link away for good; what users were told because of it."""
+        """Take a link away for good; the messages to users that follow from it, with their nodes."""
         told: list[tuple[str, Message]] = []
         for one, other in ((a, b), (b, a)):
             self._send(one, self.nodes[one].left(other), told)

@@ -1,8 +1,9 @@
 """One broker of an overlay: a state machine that takes a message and says what to send to whom.
 
 Jurca et al., §IV-B and V: announcements flood, operators follow them backwards, readings follow operators backwards.
-What is forwarded, and where it is split, is the strategy's business. A node knows its neighbours by name, and nothing
-of sockets, of simulators or of any clock but the one it is given.
+``Node`` checks messages, keeps a ``Journal`` per neighbour and knows which links are up; its ``Strategy`` decides what
+is forwarded and where it is split. A node knows its neighbours by name, and nothing of sockets, of simulators or of any
+clock but the one it is given.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Node:
 
     @property
     def neighbours(self) -> tuple[str, ...]:
-        """Those that a link leads to, whether or not it is cut."""
+        """The names of all neighbours, also of those whose link is cut."""
         return tuple(self._up)
 
     @property
@@ -58,8 +59,9 @@ class Node:
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def handle(self, message: object, sender: str) -> Sends:
-        """What to send to whom because of a message. What cannot be taken is refused, with the reason, and changes
-        nothing.
+        """Take a message; the messages to send because of it, with their receivers.
+
+        A message that cannot be taken changes nothing, and its sender gets a ``Refuse`` with the reason.
         """
         self.handled += 1
         try:
@@ -71,12 +73,12 @@ class Node:
             return [] if isinstance(message, Refuse) else [(sender, Refuse(str(error), error.code))]
 
     def _passing(self, sends: Sends) -> Sends:
-        """What can be sent now."""
+        """Those of the messages whose link is up."""
         return [(to, what) for to, what in sends if to == LOCAL or self._up.get(to)]
 
     def _taken(self, message: Message, sender: str) -> Sends:
         if sender in self._early or (isinstance(message, Sync) and not self._up.get(sender, True)):
-            self._early.setdefault(sender, []).append(message)  # the other side knew of the link first
+            self._early.setdefault(sender, []).append(message)  # the other side joined the link first
             return []
         if isinstance(message, Reading | Publish):
             return self._said(self._event(message, sender))
@@ -98,7 +100,10 @@ class Node:
         return sends
 
     def _said(self, sends: Sends) -> Sends:
-        """What is to be sent and was not sent before, noted while it is valid in case its link is cut."""
+        """The messages without the events that were sent before.
+
+        Events are noted in the journal of their receiver while they are valid, in case its link is cut.
+        """
         oldest = self.now - self._validity
         return [
             (to, what)
@@ -109,13 +114,13 @@ class Node:
     # --- links ------------------------------------------------------------------------------------------------------
 
     def cut(self, neighbour: str) -> None:
-        """The link is down. What came over it is kept, and what should go over it is told when it comes back."""
+        """The link is down. What came over it is kept, and what should go over it is sent when it comes back."""
         if neighbour not in self._up:
             raise SettingError(f"a neighbour of {self.name}", shown(neighbour))
         self._up[neighbour] = False
 
     def joined(self, neighbour: str) -> Sends:
-        """The link is there, for the first time or again: say what the other side should know."""
+        """The link is up, for the first time or again: a ``Sync`` with all that the neighbour should know."""
         if neighbour not in self._up:
             self._meet(neighbour)
         self._up[neighbour] = True
@@ -125,7 +130,7 @@ class Node:
         return sends
 
     def left(self, neighbour: str) -> Sends:
-        """The link has gone for good, and with it the sensors and wishes behind it."""
+        """The link has gone for good: forget the sensors behind it and what the neighbour wanted."""
         self.cut(neighbour)
         sends = self._said(self.strategy.agree(Sync(), neighbour, self.now))
         self.strategy.leave(neighbour)

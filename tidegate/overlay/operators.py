@@ -1,8 +1,9 @@
-"""What a node is asked for: ranges of readings that belong together.
+"""``Operator``: what a node is asked for, as ranges of readings that must come together.
 
 Jurca et al., §IV-A: a *part* is a simple filter, on one sensor (identified) or on one kind of reading in a region
 (abstract); an *operator* is a set of parts whose readings lie within a window and maybe within a distance. A user's
-subscription is an operator, and so is what a node forwards of it. Knows the language, and nothing of nodes.
+subscription is an operator (``operator_of``), and so is what a node forwards of it. Knows the language, and nothing of
+nodes.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ class Operator:
     def box(self) -> tuple[tuple[float, float], ...]:
         """All that can match as a box: the intervals of the parts, and how far apart readings may be in time and space.
 
-        Boxes of one signature have the same dimensions. Whatever is in several of them together matches one of them.
+        Boxes of one signature have the same dimensions. Each point in the union of several of them matches at least one
+        of their operators, so the union can cover another operator.
         """
         sides = tuple(side for part in self.parts for side in part.intervals)
         if len(self.parts) == 1:
@@ -152,7 +154,7 @@ def operator_of(subscription: Subscription, limits: Limits = DEFAULT_LIMITS) -> 
     """What a subscription with ``together``, or with a condition on one attribute, asks of an overlay.
 
     Each filter is a conjunction of one range of one attribute, and maybe of ``source = '…'`` and a box around
-    ``location``. Everything else is refused: sets of ranges cannot be subtracted from what is no range.
+    ``location``. Everything else is refused, because whether operators cover another is computed on boxes.
     """
     where = subscription.where
     tree = parse(where, limits) if isinstance(where, str) else from_json(where, limits)

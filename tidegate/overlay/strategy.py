@@ -1,4 +1,7 @@
-"""The contract of a strategy: what one node does with what it hears. One instance belongs to one node."""
+"""``Strategy``: the abstract class by which a ``Node`` decides what to send because of the messages it receives.
+
+The classes in ``overlay/strategies`` implement it. One instance belongs to one node.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,16 @@ Sends = list[tuple[str, Message]]
 
 
 def qualified(node: str, id: str) -> str:
-    """A user's id as other nodes know it: the first stroke ends the node's name, a bracket begins what nodes add."""
+    """A user's id as other nodes know it, after the node's name.
+
+    The first slash ends the node's name, and a bracket begins what nodes themselves add to an id.
+    """
     name = node.replace("%", "%25").replace("/", "%2F").replace("[", "%5B")
     return f"{name}/{id.replace('%', '%25').replace('[', '%5B').replace('~', '%7E')}"
 
 
 class Strategy(ABC):
-    """What every strategy offers to its node. It knows neither bytes nor whether links are cut."""
+    """What every strategy offers to its node. A strategy knows neither bytes nor whether links are cut."""
 
     name: ClassVar[str]
 
@@ -30,11 +36,11 @@ class Strategy(ABC):
 
     @abstractmethod
     def meet(self, neighbour: str) -> None:
-        """A neighbour that is new."""
+        """Called for each neighbour that is new."""
 
     @abstractmethod
     def leave(self, neighbour: str) -> None:
-        """A neighbour that has gone for good, after all that he wanted and had was taken back."""
+        """Called for a neighbour that has gone for good, after ``agree`` has removed its sensors and operators."""
 
     @abstractmethod
     def take(self, message: Message, sender: str, now: int) -> Sends:
@@ -42,11 +48,11 @@ class Strategy(ABC):
 
     @abstractmethod
     def told(self, neighbour: str) -> tuple[tuple[Announce, ...], tuple[Subscribe | Interest, ...]]:
-        """What a neighbour should have been told of sensors and wishes."""
+        """The announcements and subscriptions that a neighbour should know of; they go into a ``Sync``."""
 
     @abstractmethod
     def agree(self, sync: Sync, sender: str, now: int) -> Sends:
-        """Make what is known of a neighbour what the neighbour says."""
+        """Replace all that is known of a neighbour by what its ``Sync`` says; the messages to send because of it."""
 
     @property
     @abstractmethod
@@ -55,5 +61,5 @@ class Strategy(ABC):
 
     @property
     def undecided(self) -> int:
-        """How often it took too long to find out whether an operator is covered."""
+        """How often a check whether an operator is covered was given up because it took too long."""
         return 0

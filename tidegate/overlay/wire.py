@@ -1,7 +1,7 @@
-"""Messages as bytes and back, and whether an object is a message at all. Knows nothing of nodes, links or sockets.
+"""Messages as bytes and back (``encode``, ``decode``), and whether an object is a message at all (``checked``).
 
-A message is one JSON object with a version and a kind: ``{"v":1,"kind":"revoke","source":"z7"}``. Whatever is none,
-as bytes or as an object, is a ``MessageError``.
+A message is one JSON object with a version and a kind: ``{"v":1,"kind":"revoke","source":"z7"}``. Bytes or an object
+that are no message raise ``MessageError``. Knows nothing of nodes, links or sockets.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ __all__ = ["MOST_BYTES", "SYNC_TIMES", "VERSION", "checked", "decode", "encode",
 VERSION = 1
 #: Bytes of one message, unless told otherwise.
 MOST_BYTES = 1_048_576
-#: A ``Sync`` tells all that one side knows, so it may be so many times as long.
+#: A ``Sync`` has all that one side of a link knows, so it may be so many times as long.
 SYNC_TIMES = 64
 
 
 class _Published(Rule):
-    """A publication, whose values the model has checked. In JSON it is whole, and as a history keeps it."""
+    """A publication, whose values the model has checked. In JSON it is whole, in the form that a history keeps."""
 
     _FIELDS = ("id", "source", "time", "phase", "start", "end", "location", "valid_until", "attributes")
     _GAPS = (({"gap": "NaN"}, nan), ({"gap": "Infinity"}, inf), ({"gap": "-Infinity"}, -inf))
@@ -85,7 +85,7 @@ class _Published(Rule):
         return orjson.Fragment(stored_bodies.of_publications([value], whole=True)[0])
 
     def _with_gaps(self, value: Any) -> Any:
-        """A series may have gaps, for which JSON has no word."""
+        """A list with its gaps (NaN and infinities) put back, which JSON has as objects ``{"gap": …}``."""
         if type(value) is not list:
             return value
         return [next((gap for word, gap in self._GAPS if item == word), item) for item in value]
@@ -154,7 +154,8 @@ _message = KindsRule(
 
 def checked(message: object) -> Message:
     """The object, if it is a message and holds what a decoded one could hold."""
-    # Nearly all are readings as they should be, or have an operator that was checked at the node before.
+    # Nearly all messages are valid readings, or have an operator that the node before has checked: both are decided
+    # here without the rules.
     if type(message) is Reading:
         if _is_plain(message):
             return message
@@ -171,10 +172,10 @@ def checked(message: object) -> Message:
 
 
 def _is_plain(reading: Reading) -> bool:
-    """Whether it is good at first sight; if not, the rules tell."""
+    """Whether a quick look shows that a reading is valid. If not, the rules decide."""
     try:
         id, source, value, time, results = reading.id, reading.source, reading.value, reading.time, reading.results
-    except AttributeError:  # it was made around its class
+    except AttributeError:  # it was made without __init__
         return False
     if type(results) is not tuple:
         return False
@@ -194,7 +195,8 @@ def _is_plain(reading: Reading) -> bool:
     )
 
 
-#: Operators that were found good, with the length of their JSON: they are frozen, and each passes many nodes.
+#: By ``id(operator)``: operators that were found valid, with the length of their JSON. They are frozen, and each passes
+#: through many nodes.
 _known: dict[int, tuple[ref[Operator], int]] = {}
 
 
@@ -216,7 +218,7 @@ def encode(message: Message, most: int = MOST_BYTES) -> bytes:
     checked(message)
     try:
         data = _json(message)
-    except TypeError as wrong:  # the values of a publication can be changed by whoever wants to
+    except TypeError as wrong:  # callers can change the values of a publication after it was checked
         raise MessageError("values that JSON has", str(wrong), "message") from None
     _short(data, most)
     return data
@@ -245,7 +247,7 @@ def decode(data: bytes, most: int = MOST_BYTES) -> Message:
     except MessageError as error:
         error.at = f"${error.at}"
         raise
-    if len(data) > most and type(message) is not Sync:  # its kind was there twice
+    if len(data) > most and type(message) is not Sync:  # "kind" was there twice
         raise _too_long(data, most)
     return cast(Message, message)
 
@@ -254,7 +256,7 @@ _SYNC = orjson.dumps({"v": VERSION, "kind": "sync"})[:-1]
 
 
 def _short(data: bytes, most: int) -> None:
-    """Looks at the first bytes only: what is too long for its kind is not even parsed."""
+    """Refuse data that is too long for its kind. Only the first bytes are looked at, so that it is not even parsed."""
     if len(data) > most and (len(data) > most * SYNC_TIMES or not data.startswith(_SYNC)):
         raise _too_long(data, most)
 
@@ -267,7 +269,7 @@ def _too_long(data: bytes, most: int) -> MessageError:
 
 
 def size(message: Message) -> int:
-    """How many bytes ``encode`` makes of a message that is as it should be, and sooner."""
+    """How many bytes ``encode`` makes of a valid message; faster than encoding it."""
     if type(message) is Reading and type(message.value) is float:
         if message.results:
             values = message.id, message.source, message.value, message.time, message.results

@@ -1,1 +1,1 @@
-"""Publications in, notifications out, on Spark. The only package that imports PySpark; all below runs without."""
+"""The runner on Spark: ``Flow`` behind ``tidegate run``, and ``tg.match``. The only package that imports PySpark."""

@@ -1,6 +1,7 @@
-"""The AOT cache: Spark's classes as Java needs them in memory, loaded and linked ahead of time. Starts take a third.
+"""The AOT cache: Spark's classes, loaded and linked ahead of time, with which Spark starts in a third of the time.
 
-Says which file fits this Java, this Spark and these options, and whether it is there. ``warmup`` makes it.
+Says which file fits this Java, this Spark and these options, and whether it is there. ``session`` starts Java with it,
+and ``aot_warmup`` makes it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from tidegate.pipeline.java_process import JARS, class_path
 
 __all__ = ["COMPILER", "cache_file", "can_cache", "discard", "existing"]
 
-_SINCE = 25  # the Java that can do it in one step
+_SINCE = 25  # the first Java that makes such a cache in one step
 
 # Options of a Java for this machine alone. A cache is good only for the options it was made with.
-COMPILER = ("-XX:+UseSerialGC",)  # a small heap needs no threads that collect it, and they start faster without
+COMPILER = ("-XX:+UseSerialGC",)  # a small heap needs no collector threads, and Java starts faster without them
 
 
 def can_cache(java: JavaHome) -> bool:
@@ -37,12 +38,12 @@ def cache_file(java: JavaHome) -> Path:
 
 
 def existing(java: JavaHome) -> Path | None:
-    """The cache if there is one. What Java cannot use in it, it leaves alone."""
+    """The cache if there is one. Java itself ignores what it cannot use in it."""
     if not can_cache(java):
         return None
     try:
         found = cache_file(java)
-        os.utime(found)  # it is in use: caches of which no one can say so are removed some day
+        os.utime(found)  # marks it as used: ``aot_warmup`` removes caches that were not used for long
     except (OSError, SettingError):
         return None
     return found

@@ -1,7 +1,7 @@
 """Makes the AOT cache with which Spark starts in a third of the time, once for each Java and Spark.
 
-A child process runs a short query of the kind that the pipeline runs, and its Java notes which classes that took. Knows
-how the cache is made; where it lies and when it fits is ``aot``'s matter.
+A child process runs a short query of the kind that the pipeline runs (``aot_training``), and its Java notes which
+classes that took. ``aot_cache`` says where the cache lies and which one fits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def warmup_aside() -> None:
     which = java()
     if not can_cache(which) or existing(which) is not None:
         return
-    # The shell leaves its child behind at once: it is not ours to wait for, nor in the terminal's process group.
+    # The shell starts the process and ends at once, so that this process need not wait for it, and Ctrl-C on the
+    # terminal does not reach it.
     subprocess.run(
         ["/bin/sh", "-c", 'nice -n 19 "$@" &', "sh", sys.executable, "-m", "tidegate.pipeline.aot_warmup"],
         stdin=subprocess.DEVNULL,
@@ -76,7 +77,7 @@ def _make(cache: Path) -> None:
 
 @contextlib.contextmanager
 def _only_one(cache: Path, progress: Callable[[str], None]) -> Iterator[None]:
-    # The lock file stays: whoever removed it would let two in, one with the old file and one with a new one.
+    # The lock file is never removed: else two processes could hold a lock, one on the old file and one on a new one.
     with cache.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,7 @@
-"""What a checkpoint is of: settled when it is first used, and kept in its file ``tidegate.json``."""
+"""What a checkpoint belongs to: the query's name, its source and its shards, in the checkpoint's ``tidegate.json``.
+
+``begun`` writes the file when ``Flow`` uses a checkpoint for the first time, and compares with it each time after.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ class Begun:
 
 
 def begun(checkpoint: str, source: str, patterns: bool, shards: int) -> Begun:
-    """What a checkpoint was begun with; begin it if it is new. Another source, or other patterns, are refused."""
+    """What a checkpoint was begun with; its file is written if it is new.
+
+    Another source, or another choice of ``patterns``, is refused. The number of shards stays what it was.
+    """
     storage = storage_at(checkpoint)
     data = storage.read(_FILE)
     if data is None:

@@ -1,7 +1,8 @@
 """Combine on Spark: patterns with state, keyed by shard, in Spark's own state store and checkpoint.
 
-What Spark keeps for a shard is a ``ShardState``, which is small: the name of a snapshot and of the parts that came
-since, and a token. That is the truth. The arrays that patterns work on are in ``live_shard.py``.
+What Spark keeps for a shard is a ``ShardState``, which is small: the names of a snapshot and of the parts that came
+since, and a token. It alone decides what has been done. The arrays that patterns work on are in ``live_shard.py``, and
+can always be built again from it. ``CombineStep`` is what Spark calls; ``Flow`` and ``tg.match`` put it into a query.
 
     parts of select ─► shard: state (Spark) ─► arrays (mapped, or built again) ─► Combine ─► sinks' worker halves
 """
@@ -39,8 +40,9 @@ if TYPE_CHECKING:
 __all__ = ["CombineStep", "RaisedBatch", "combined"]
 
 _STATE = "value string"
-#: A snapshot is written when the batches since the last one are so many, or their parts larger than this and than twice
-#: the snapshot. Few make a batch slow now and then, many a restart.
+#: A snapshot is written when the batches since the last one are more than so many, or their parts larger than this and
+#: than twice the snapshot. Lower numbers make more batches slow, because they write a snapshot; higher ones make a
+#: restart slow, because it repeats the batches since.
 _MOST_STEPS, _MOST_BYTES = 100, 64 << 20
 
 
@@ -48,8 +50,8 @@ _MOST_STEPS, _MOST_BYTES = 100, 64 << 20
 class CombineStep:
     """The function that Spark calls for each shard of each batch, for the flow and for ``tg.match`` alike.
 
-    With a ``form`` (``flat`` or ``grouped``) it gives the notifications themselves, as ``tg.match`` does; without one,
-    receipts of the sinks' worker halves and what else select sent for the driver.
+    With a ``form`` (``flat`` or ``grouped``) it returns the notifications themselves, for ``tg.match``. Without one it
+    returns receipts of the sinks' worker halves, and passes on the receipts that the select stage sent for the driver.
     """
 
     files: ShardFiles
@@ -59,7 +61,7 @@ class CombineStep:
     halves: Sequence[WorkerHalf] = ()
     form: str | None = None
     query: str | None = None
-    """The name of the query; None for Spark's own."""
+    """The name of the query; None to use Spark's id of it."""
 
     def __call__(self, key: tuple[int], frames: Iterable[Any], state: GroupState) -> Iterator[Any]:
         began = perf_counter()
@@ -90,13 +92,13 @@ class CombineStep:
 
     @property
     def _ids(self) -> bool:
-        """Whether somebody wants more than the grouped form of notifications."""
+        """Whether any output is flat: only then are the ids of notifications computed."""
         return self.form == "flat" or any(half.form == "flat" for half in self.halves)
 
     def step(
         self, shard: int, parts: Sequence[PartReference], known: ShardState
     ) -> tuple[RaisedBatch, dict[str, Any], ShardState]:
-        """What a batch tells, what there is to count, and the shard's next state."""
+        """Take a shard one batch further: its notifications, the counts for the driver, and its next state."""
         batch, files = batch_number(), self.files.of_task()
         versions = [version for part in parts for version, _ in part.versions]
         oldest, newest = (min(versions), max(versions)) if versions else (max(known.version, 0),) * 2
@@ -117,15 +119,15 @@ class CombineStep:
                 name = f"state-{batch:012d}-{shard}-{token}"
                 fresh = replace(fresh, snapshot=name, snapshot_size=len(data), steps=())
                 files.write(name, data)
-                # a batch that is run again begins from what is known now; nothing goes back further
+                # if this batch is run again it begins from the state ``known``; Spark goes back no further
                 files.tidy(shard, batch, known.files | fresh.files)
             counts = {**live.counts, "state_bytes": live.arrays.nbytes, "waiting": live.waiting, "sizes": live.sizes()}
-            counts.pop("late")  # of this shard's own; select counts them all
+            counts.pop("late")  # counts those of this shard only; the select stage counts all
         told = RaisedBatch(raised, view)
         return told, {"notifications": told.notifications, "shard": shard, **counts}, fresh
 
     def _changes(self, live: Combine, view: View, shard: int, version: int, oldest: int, newest: int) -> ShardChanges:
-        """Who comes to a shard and goes from it between two versions."""
+        """The subscriptions with patterns that come to a shard and end between two versions."""
         there = view.patterns.subscriptions
         since, until = view.since[there], view.until(there)
         rows = np.flatnonzero((since % len(self.keys) == shard) & (since > version) & (since <= newest))
@@ -142,7 +144,7 @@ class CombineStep:
 
 
 class RaisedBatch:
-    """What patterns told, as the sinks take it."""
+    """The notifications of patterns in the form that sinks take (``sinks.Notifications``)."""
 
     def __init__(self, raised: Raised, view: View) -> None:
         self._raised, self._view = raised, view
@@ -159,5 +161,5 @@ class RaisedBatch:
 
 
 def combined(parts: DataFrame, step: CombineStep, schema: str) -> DataFrame:
-    """What select gives, grouped by shard and taken further by patterns that have state."""
+    """The DataFrame that calls ``step`` for each shard of the rows that select tasks returned."""
     return parts.groupBy("shard").applyInPandasWithState(step, schema, _STATE, "append", GroupStateTimeout.NoTimeout)

@@ -1,8 +1,9 @@
-"""How what Spark hands to a Python worker becomes publications: four feeds, chosen by what the source gives.
+"""Feeds: functions that turn the record batches which Spark hands to a Python worker into publications.
 
-``rows`` are publications as columns, maybe with a JSON column ``attributes``; ``texts`` are JSON objects, one each;
-``slices`` are references to the log and ``files`` are paths, both opened by the worker itself, so that publications
-never pass through the JVM. A row that is no publication comes out as a fault, with its reason.
+There are four, and ``streams.py`` or ``tg.match`` chooses one by what the source gives. ``rows`` takes publications as
+columns, maybe with a JSON column ``attributes``; ``texts`` takes JSON objects, one per row; ``slices`` takes references
+to the log and ``files`` takes paths, both opened by the worker itself, so that publications never pass through the JVM.
+A row that is no publication becomes a fault, with its reason.
 """
 
 from __future__ import annotations
@@ -23,38 +24,39 @@ from tidegate.store.log import Frame, Slice, read
 
 __all__ = ["Arrived", "Feed", "Versions", "files", "rows", "slices", "texts"]
 
-#: Publications that are matched together, about: enough to make the index's fixed costs small, few enough for memory.
+#: How many publications are matched together, about: enough for the index's fixed costs to be small, few enough for
+#: memory.
 SIZE = 65_536
 
 
 class Arrived(NamedTuple):
-    """Publications that are matched together, what they are matched with, and the rows that are no publications."""
+    """Publications that are matched together, the view they are matched with, and the rows that are no publications."""
 
     batch: ArrowBatch
     view: View
     versions: int | NDArray[np.int64]
-    """The version at which they appeared, or at which each of them did."""
+    """The version at which all of them appeared, or one for each of them."""
     faults: list[QuarantinedRow]
     sizes: NDArray[np.int64] | None = None
     """How many of them appeared together each time, in order; None where all of a batch appear together."""
     first_row: int = -1
-    """Where the source has the first of them, if it has an order."""
+    """The number of the first of them in the source, if the source has an order."""
     clock: int | None = None
     """The time of day that they came with, where the source has a clock."""
 
 
 class Versions(Protocol):
-    """What a task knows of versions."""
+    """What a feed may ask about versions of the registry; ``select.Subscriptions`` answers it."""
 
     def of_task(self) -> int:
-        """The version of all publications of this task, where the source does not know better."""
+        """The version for all publications of this task, where the source does not stamp them."""
 
     def view(self, oldest: int, version: int) -> View:
-        """What stands for a range of versions."""
+        """The view of the index for a range of versions."""
 
 
 class Feed(Protocol):
-    """Turns Spark's record batches into publications, with only what some subscription asks about."""
+    """Turns Spark's record batches into publications, with only the attributes that some subscription asks about."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]: ...
 
@@ -73,7 +75,7 @@ def rows(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arri
 
 
 def texts(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
-    """JSON objects in the column ``value``, as bytes: what is no UTF-8 is a fault of its row, not of the batch."""
+    """JSON objects in the column ``value``, as bytes: a row that is not UTF-8 is a fault, and the rest is matched."""
     version = versions.of_task()
     view = versions.view(version, version)
     for table in _gathered(batches):
@@ -125,7 +127,7 @@ _NOTHING = pa.table(
 
 
 def _sifted(tables: Iterable[pa.Table], view: View, version: int, faults: list[QuarantinedRow]) -> Iterator[Arrived]:
-    for table in [*tables, *([_NOTHING] if faults else [])]:  # faults come with a table, be it an empty one
+    for table in [*tables, *([_NOTHING] if faults else [])]:  # faults are yielded with a table, so there must be one
         batch, found = sift(table)
         told = [QuarantinedRow(fault.reason, _told(table, fault.row)) for fault in found]
         yield Arrived(batch, view, version, told if table is not _NOTHING else faults)
@@ -137,7 +139,7 @@ def _told(table: pa.Table, row: int) -> str:
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Tables of about SIZE rows: Spark cuts batches smaller than is good for the index."""
+    """Spark's batches put together to tables of about SIZE rows: they are smaller than is good for the index."""
     waiting: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:

@@ -1,11 +1,12 @@
-"""The whole lane on one screen: a source, select, the sinks, and Spark between them.
+"""``Flow``: the whole pipeline on one screen: a source, select, combine, the sinks, and Spark between them.
 
     source ──► mapInArrow( select ► worker halves of the sinks ) ──► receipts ──► driver halves of the sinks
       │             one task per piece of a batch                                       │
       └─ offsets: Spark's write-ahead log            batch number: what makes it once ──┘
 
-Spark decides what a batch is, writes that down before it runs it, runs its tasks, retries them, and writes down that
-it is done. Everything here follows from the batch's number.
+With patterns a second stage, ``CombineStep``, stands between select and the receipts. Spark decides what a batch
+contains, writes that down before it runs it, runs its tasks, retries them, and writes down that it is done.
+``Flow._batch`` is called for each batch, on the driver, and sinks recognise by its number one that is run again.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ __all__ = ["Flow"]
 
 _LOG = logging.getLogger("tidegate")
 
-#: Seconds that we wait for Spark without looking up.
+#: Seconds of one wait for Spark; between two of them Python handles signals.
 _TURN = 0.2
 
 
 class _Stopped(Exception):
-    """Raised in place of a batch that would begin while we stop; the next run begins with it."""
+    """Raised by ``Flow._batch`` if a batch would begin after ``stop`` was called; the next run begins with it."""
 
 
 #: Seconds of ten thousand years.
@@ -61,7 +62,7 @@ _LONGEST = 315_576_000_000
 
 
 class Flow:
-    """A running subscription service: publications of a source to the sinks of whoever subscribed."""
+    """A streaming query on Spark that matches the publications of a source with a registry and feeds the sinks."""
 
     def __init__(
         self,
@@ -110,8 +111,8 @@ class Flow:
         self._has_complained = False
 
     def start(self, available_now: bool = False) -> None:
-        """Begin; with ``available_now`` end by itself when what is there now has been done."""
-        self._warmup.start()  # workers come up while Spark plans
+        """Start the query; with ``available_now`` it ends by itself when all that the source has now is done."""
+        self._warmup.start()  # its thread starts the Python workers while Spark plans
         try:
             self._start_query(available_now)
         except Exception:
@@ -120,7 +121,7 @@ class Flow:
         self._maintenance.start()
 
     def _start_query(self, available_now: bool) -> None:
-        self._registry.needs(self.query, 0)  # all that is there, until a batch has been done and says more
+        self._registry.needs(self.query, 0)  # keep all versions until the first batch says which it needs
         version = self._registry.version
         self._registry.prepare(version, version)
         for sink in self._sinks:
@@ -146,14 +147,14 @@ class Flow:
             self._running = writer.start()
 
     def _tidy(self) -> None:
-        """Let go of subscriptions and publications that no batch can need."""
+        """Have the registry and the source drop what no batch can need any more. Called by the maintenance thread."""
         self._registry.prune()
         progress = self._running.lastProgress if self._running else None
         if progress and progress.sources[0].endOffset:
             self._source.done(orjson.loads(progress.sources[0].endOffset))
 
     def _batch(self, receipts: DataFrame, batch: int) -> None:
-        """One batch: settle its version, have its tasks done, make it count."""
+        """One batch: settle its version, have Spark run its tasks, and have every sink commit it."""
         if self._stopping.is_set():
             raise _Stopped
         began = perf_counter()
@@ -180,11 +181,11 @@ class Flow:
         self._warmup.used()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Wait for the end; whether it has come. What ended it is raised as one sentence."""
+        """Wait for the query to end; whether it has ended. A failure of it is raised as a ``TidegateError``."""
         assert self._running is not None, "a flow that was started"
         due = None if seconds is None else monotonic() + seconds
         try:
-            while due is None or monotonic() < due:  # in short turns, between which Python sees signals
+            while due is None or monotonic() < due:  # in short turns, between which Python handles signals
                 if self._running.awaitTermination(_TURN):  # type: ignore[arg-type]  # fractions are taken too
                     return True
             return False
@@ -194,7 +195,7 @@ class Flow:
             raise failure(error) from None
 
     def stop(self) -> None:
-        """End after the batch that is running. What was not begun is for the next run."""
+        """End the query after the batch that is running. The next run takes the batches after it."""
         self._stopping.set()
         self._end_threads()
         running = self._running
@@ -210,7 +211,7 @@ class Flow:
         self.close()
 
     def close(self) -> None:
-        """Let go of the source and the sinks."""
+        """Close the source and the sinks, and remove the live arrays of patterns from this machine."""
         self._end_threads()
         self._source.close()
         forget(self.query)
@@ -225,7 +226,7 @@ class Flow:
 
 @contextmanager
 def partitions(spark: SparkSession, count: int) -> Iterator[None]:
-    """While a query starts, as many partitions as there are shards; it keeps what it starts with."""
+    """Set Spark's shuffle partitions to the number of shards while a query starts, which keeps that number."""
     name = "spark.sql.shuffle.partitions"
     before = spark.conf.get(name)
     spark.conf.set(name, str(count))

@@ -22,7 +22,7 @@ CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
 
 def session_of(config: Config) -> SparkSession:
-    """A session, with the connector for Kafka where it is needed and nobody has named another."""
+    """A session, with the connector for Kafka where it is needed and the file names no other."""
     spark = config.spark
     packages, given = spark.packages, spark.settings or {}
     if config.needs_kafka and not packages and not {"spark.jars", "spark.jars.packages"} & given.keys():
@@ -31,7 +31,7 @@ def session_of(config: Config) -> SparkSession:
 
 
 def flow_of(config: Config, spark: SparkSession, source: Source, registry: Registry) -> Flow:
-    """The lane that the file describes."""
+    """The flow that the file describes."""
     run = config.run
     return Flow(
         spark,

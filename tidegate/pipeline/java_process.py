@@ -1,7 +1,7 @@
 """The Java process that Spark's driver runs in, started by us instead of by Spark's scripts.
 
 Without the scripts no second Java is started to find out how to start the first, and a Java without the vector module
-will do. Knows what to start and how to end it. Which settings Spark gets is not its matter.
+will do. ``JavaProcess`` starts Java, connects PySpark to it and ends it; ``session`` gives it the settings of Spark.
 """
 
 from __future__ import annotations
@@ -95,12 +95,12 @@ class JavaProcess:
         return self.process.poll() is None
 
     def own_directory(self) -> None:
-        """Have Java remove the directory as it ends, if this process is killed; its log is not needed from here on."""
+        """Have Java remove the directory as it ends, in case this process is killed. Its log is not needed any more."""
         for path in (self.directory, *self.directory.iterdir()):  # Java begins with the last; Spark removes its sockets
             self.connection.jvm.java.io.File(str(path)).deleteOnExit()
 
     def close(self) -> None:
-        """End whatever talks with Java, then Java, and wait until it is gone; out of patience, kill it."""
+        """End the threads that talk with Java, then Java; kill it if it is not gone after ``patience`` seconds."""
         if SparkContext._gateway is self.connection:  # PySpark would go on using it
             SparkContext._gateway = SparkContext._jvm = None
         hang_up(self.connection)
@@ -124,7 +124,7 @@ class JavaProcess:
         return port, content[8 : 8 + size].decode()
 
     def last_words(self) -> str:
-        """What Java said before it ended, as one sentence can quote it."""
+        """The exit code and the end of Java's log, short enough to be quoted in an error."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         told = [line.strip() for line in lines if line.strip() and not _NOISE.search(line)]
         words = " / ".join(told[-4:])
@@ -149,8 +149,8 @@ def connected(port: int, secret: str) -> Any:
 def hang_up(connection: Any) -> None:
     """End the threads of py4j that talk with Java, and then the connection.
 
-    FinalizerWorker tells Java of objects that Python no longer has. It is the first to end, or Java would hang up
-    while it waits for an answer. What it has not told yet it need not: all objects go with Java.
+    py4j's thread FinalizerWorker tells Java of objects that Python no longer has. It must end first, or Java would hang
+    up while it waits for an answer. What it has not told Java yet does not matter: all objects go with Java.
     """
     client = connection._gateway_client
     for thread in threading.enumerate():

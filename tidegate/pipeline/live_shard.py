@@ -1,8 +1,8 @@
 """The live arrays of a shard of patterns, on the machine where its task runs, and how they are built again.
 
-The arrays lie in files that every Python worker of the machine maps, under a token. They are used when their token is
-the one that Spark's state has, and built again from the state's snapshot and parts when it is not. So a task may run
-anywhere, fail anywhere and be run again, and each batch counts once.
+The arrays lie in files that every Python worker of the machine maps, under a token. ``live_shard`` uses them if their
+token is the one in Spark's state, and else builds them again from the state's snapshot and parts. So a task may run
+anywhere, fail anywhere and be run again, and each batch counts once. ``CombineStep`` calls it once per shard and batch.
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ _MAPPED: dict[tuple[str, int], Combine] = {}
 
 @contextmanager
 def live_shard(query: str, shard: int, state: ShardState, files: ShardFiles) -> Iterator[tuple[Combine, str]]:
-    """The shard as Spark expects it, to be taken one batch further; and the token of what it is then."""
+    """The shard in the state that Spark has, for the caller to take one batch further, and the token it will have then.
+
+    The file ``lock`` keeps two tasks from changing the files. They have no valid token while the caller changes them.
+    """
     directory = cache_directory() / "patterns" / query / str(shard)
     directory.mkdir(parents=True, exist_ok=True)
     fresh = uuid4().hex
     with (directory / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:  # a task that was given up, but still runs: leave the files to it
+        except OSError:  # a task that Spark gave up but that still runs has the files: use none
             yield _built(Combine(), state, files), fresh
             return
         token, combine = state.token, _MAPPED.pop((query, shard), None) or Combine(0, directory)
@@ -54,7 +57,7 @@ def live_shard(query: str, shard: int, state: ShardState, files: ShardFiles) -> 
 
 
 def _built(combine: Combine, state: ShardState, files: ShardFiles) -> Combine:
-    """The state from its snapshot and what came since."""
+    """The shard, built from the snapshot of its state and the batches since."""
     if state.snapshot is not None:
         arrays, _ = files.read(state.snapshot)
         combine.restore(arrays)
@@ -72,7 +75,7 @@ def forget(query: str) -> None:
 
 
 def stepped(shard: Combine, step: StepRecord, files: ShardFiles, ids: bool = False) -> Raised:
-    """One batch, for the first time or again: the same arrays come out."""
+    """Take a shard one batch further. The same batch on the same arrays always gives the same arrays."""
     facts, settings = shard.arrays.facts, step.settings
     shard.lateness, shard.combinations, shard.keep = settings.lateness, settings.combinations, settings.keep
     clocks = _Clocks(step.parts, settings.lateness, facts.newest, facts.wall)
@@ -94,7 +97,7 @@ def stepped(shard: Combine, step: StepRecord, files: ShardFiles, ids: bool = Fal
 
 
 def _changed(shard: Combine, name: str | None, clocks: _Clocks, files: ShardFiles) -> NDArray[np.int64]:
-    """Let subscriptions come, and say of others when they ended; who is to be dismissed after the batch."""
+    """Admit the subscriptions that come and note when others ended; the owners to dismiss after the batch."""
     if name is None:
         return np.empty(0, np.int64)
     changes = ShardChanges.unpacked(files.read(name)[1])
@@ -108,8 +111,10 @@ def _changed(shard: Combine, name: str | None, clocks: _Clocks, files: ShardFile
 
 
 class _Clocks:
-    """How far the clock of a shard is at each point of a batch: ``lateness`` behind the newest publication so far, and
-    behind the time of day where the source tells it. ``newest`` and ``wall`` are those two after the batch.
+    """The clock of a shard at each point of a batch.
+
+    It is ``lateness`` behind the newest publication so far or, where the source has one and it is later, behind the
+    time of day. ``newest`` and ``wall`` are those two after the batch.
     """
 
     def __init__(self, parts: Sequence[PartReference], lateness: int, newest: int | None, wall: int | None) -> None:
@@ -121,12 +126,12 @@ class _Clocks:
         self.wall = _latest(wall, *self._walls)
 
     def at(self, version: int) -> int | None:
-        """How far it was when the subscriptions came to a version."""
+        """The clock at the moment when the registry came to a version."""
         top = _latest(self._before, *(top for v, top in self._stamped if v < version))
         return self._behind(top, self._wall_before)
 
     def before_each(self) -> Iterator[tuple[PartReference, int | None]]:
-        """The parts, each with how far the clock was before it: after those before it, unless all came together."""
+        """The parts, each with the clock before it: that after the parts before it, unless all appeared together."""
         high, at_first = self._before, self.at(-1)
         for part in self._parts:
             clock = at_first
@@ -137,11 +142,11 @@ class _Clocks:
 
     @property
     def end(self) -> int | None:
-        """How far it is after the batch."""
+        """The clock after the batch."""
         return self._behind(self.newest, self.wall)
 
     def first(self) -> int | None:
-        """Where it begins, if this is the first batch that moves it."""
+        """The clock before the first publication, for the first batch that moves it."""
         if self.end is None:
             return None
         firsts = [part.first for part in self._parts if part.first is not None]

@@ -1,9 +1,9 @@
 """The log as a Spark source: its rows are references to slices of segments, which workers map.
 
 ``spark.readStream.format("tidegate-log")``. An offset is a row number of the log, and the time of day where patterns
-are to have a clock that runs without publications. Spark's write-ahead log of offsets
-therefore says which publications a batch has, and the log says with which subscriptions each of them is matched, so
-a batch that is run again repeats itself exactly. Spark runs this module in several small processes; it imports little.
+are to have a clock that runs without publications. Spark's write-ahead log of offsets therefore says which publications
+a batch has, and the log says with which version of the registry each of them is matched, so a batch that is run again
+repeats itself exactly. Spark runs this module in several small processes, so it imports little.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ SLICE = (
     "file string, first_byte bigint, last_byte bigint, first_row bigint, rows bigint, "
     "oldest_version bigint, newest_version bigint, clock bigint, clock_version bigint"
 )
-#: Publications that one task matches sooner than Spark starts a second one.
+#: One task matches so many publications in less time than Spark takes to start a second one.
 _ALONE = 4096
-#: Seconds between two notes in the registry of what this query may still need.
+#: Seconds between two notes in the registry of the version from which on this query may need subscriptions.
 _NOTED = 5.0
 
 
@@ -60,7 +60,7 @@ class LogDataSource(DataSource):
 
 
 class _Planner:
-    """Cuts the log into slices; opened where it is used, since options travel and open files do not."""
+    """Cuts the log into slices. It opens the log and the registry on first use: open files are not pickled."""
 
     def __init__(self, options: Any) -> None:
         if not options.get("path"):
@@ -72,7 +72,7 @@ class _Planner:
         self._url, self._storage = options.get("registry"), options.get("storage")
         self._shapes = options.get("shapes")
         self._registry: Registry | None = None
-        #: The version of the last publication that was planned; later ones have it at least.
+        #: The version of the last publication that was planned; later ones have this version or a later one.
         self.newest: int | None = None
         self._log: Log | None = None
 
@@ -85,18 +85,18 @@ class _Planner:
     @property
     def registry(self) -> Registry:
         if self._registry is None:
-            from tidegate.store.registry import Registry  # with it comes the compiler, which is seldom needed here
+            from tidegate.store.registry import Registry  # imports the compiler, which is seldom needed here
 
             self._registry = Registry(str(self._url), storage=self._storage)
         return self._registry
 
     @property
     def notes(self) -> bool:
-        """Whether somebody wants to know what this query may still need."""
+        """Whether the registry is told which versions this query may still need."""
         return bool(self._url and self.query)
 
     def tick(self) -> dict[str, int]:
-        """The time of day at the last tick, in microseconds since 1970, and the subscriptions' version at that time."""
+        """The time of day at the last tick, in microseconds since 1970, and the version of the registry now."""
         if not self._tick:
             return {}
         now = time_ns() // 1000 // self._tick * self._tick
@@ -107,7 +107,7 @@ class _Planner:
     ) -> Sequence[InputPartition]:
         pieces = min(self.pieces, 1 + (end - begin) // _ALONE)
         slices = self.log.slices(begin, end, pieces) if end > begin else []
-        if clock is not None and version is not None and not slices:  # the clock alone
+        if clock is not None and version is not None and not slices:  # a tick and no publications
             slices = [Slice("", 0, 0, begin, 0, version, version)]
         if slices and self._url:
             oldest, self.newest = slices[0].oldest_version, slices[-1].newest_version  # stamps never fall
@@ -162,7 +162,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._newest()
 
     def _newest(self) -> dict[str, int]:
-        tick = self._planner.tick()  # first: what is appended after it has its version or a later one
+        tick = self._planner.tick()  # read first: what is appended later has this version or a later one
         return {"row": self._planner.log.end, **tick}
 
     def initialOffset(self) -> dict[str, int]:
@@ -176,7 +176,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._newest() if self._last is None else dict(self._last)
         if isinstance(limit, ReadMaxRows) and latest["row"] - begin > limit.max_rows:
             latest["row"] = log.cut(begin, limit.max_rows)
-            latest = {"row": latest["row"]}  # there is more to come of what appeared before now
+            latest = {"row": latest["row"]}  # no tick: publications that appeared before it are still to come
         latest["row"] = max(latest["row"], begin)
         if "clock" in start and latest.get("clock", start["clock"]) <= start["clock"]:
             latest |= {"clock": start["clock"], "version": start["version"]}
@@ -194,7 +194,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(partition)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Note now and then what this query may still need, so that older snapshots can go."""
+        """Note in the registry, every few seconds, which versions this query may need, so that older ones can go."""
         planner = self._planner
         if planner.notes and planner.newest is not None and monotonic() > self._noted + _NOTED:
             self._noted = monotonic()

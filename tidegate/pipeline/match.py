@@ -1,7 +1,8 @@
 """``tg.match``: a DataFrame of publications in, a DataFrame of notifications out, batch or streaming.
 
-Composes with any Spark code before and after it. What is matched with may be a list, a DataFrame of subscriptions, or
-a registry that changes while the query runs.
+It composes with any Spark code before and after it. The subscriptions may be a list, a DataFrame, or a registry that
+changes while the query runs. Select and combine are those of ``Flow``; patterns over a batch DataFrame are in
+``match_batch.py``.
 """
 
 from __future__ import annotations
@@ -85,13 +86,13 @@ def match(
     if not len(view.patterns):
         return plain
     late = checked_lateness(lateness)
-    if publications.isStreaming and chosen.registry is None:  # state must know them again after a restart
+    if publications.isStreaming and chosen.registry is None:  # only a registry identifies them after a restart
         raise SubscriptionError(
             "a Registry, for a stream and subscriptions with patterns", "another kind of subscriptions"
         )
     shards = keys(int(publications.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
     only_patterns = len(view.patterns) == len(view.since)
-    alone = refused if only_patterns else None  # else the plain ones see to it
+    alone = refused if only_patterns else None  # else the task of ``plain`` writes the quarantine
     if publications.isStreaming:
         files = ShardFiles(f"{chosen.index_storage.rstrip('/')}/parts", per_query=True)
         parts = source.mapInArrow(SelectTask(select, ReceiptRows((), files, shards), alone), SHARDED)
@@ -116,7 +117,7 @@ def shelved(
     storage: str | os.PathLike[str] | None,
     limits: Limits,
 ) -> Subscriptions:
-    """Subscriptions in the form that travels to the workers."""
+    """The subscriptions in the form that Spark sends to the workers."""
     if isinstance(subscriptions, Registry):
         if storage is not None:
             raise SettingError("the registry's own storage", f"storage={shown(os.fspath(storage))}")
@@ -147,7 +148,7 @@ def _rows(subscriptions: Iterable[Subscription] | DataFrame, limits: Limits) -> 
         if subscription.id in seen:
             raise SubscriptionError("an id that is not in use", shown(subscription.id))
         seen.add(subscription.id)
-        compile_subscription(subscription, limits)  # a mistake is the user's to see here, not a worker's
+        compile_subscription(subscription, limits)  # a mistake is raised here, in the user's call, not in a worker
         yield StoredSubscription.of(subscription, len(seen))
 
 
@@ -165,7 +166,7 @@ def _collected(subscriptions: DataFrame) -> Iterator[Subscription]:
 
 
 def fed(publications: DataFrame) -> tuple[DataFrame, feed.Feed]:
-    """The DataFrame that goes to the workers, and how they read it. A wrong column is the user's to see at once."""
+    """The DataFrame that goes to the workers, and the feed that reads it. A wrong column is an error at once."""
     if publications.columns == [*Slice._fields, "clock", "clock_version"]:
         return publications, feed.slices
     names = publications.columns

@@ -1,7 +1,8 @@
 """Patterns over a batch DataFrame of any size: Spark sorts what passed their filters, and each shard takes it in order.
 
-Each publication that passed is a row of its own, so that Spark's sort, which goes to disk where memory ends, brings
-them in the order of time. A shard then holds one Arrow batch and what its patterns remember, never all there is.
+Each publication that passed is a row of its own, so that Spark's sort, which spills to disk, brings the rows in the
+order of time. A shard then holds one Arrow batch and what its patterns remember, never the whole DataFrame.
+``tg.match`` calls ``in_order``.
 
     select ─► a row per publication and shard ─► sorted by Spark ─► Combine, batch by batch ─► notifications
 """
@@ -36,7 +37,7 @@ _ROWS = pa.schema(
     ]
 )  # fmt: skip
 _SPARK = "shard int, time bigint, id string, phase int, record binary, hits binary"
-#: The time of rows that say what a task saw: before all publications.
+#: The time of rows that hold a ``_Seen``: they are sorted before all publications.
 _SEEN = -(2**63)
 #: The arrays of ``Arrivals`` with an entry per publication, in the order in which a record has them; ids and filters
 #: have columns of their own.
@@ -54,8 +55,10 @@ def in_order(
     schema: str,
     quarantine: Quarantine | None = None,
 ) -> DataFrame:
-    """What patterns tell of all publications there are, which appear together: in order, and the clock ends at the
-    newest. Rows that are no publications go to the quarantine, if there is one.
+    """The notifications of patterns over a batch DataFrame, whose publications count as having appeared together.
+
+    Patterns take them in order of time, and the clock ends at the newest. Rows that are no publications go to the
+    quarantine, if there is one.
     """
     rows = source.mapInArrow(SelectTask(select, _PublicationRows(shards), quarantine), _SPARK)
     each = rows.repartition(len(shards), "shard").sortWithinPartitions("time", "id", "phase")
@@ -67,7 +70,7 @@ def in_order(
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a task saw: the first and the newest time of its publications, and how its records are laid out."""
+    """What one select task saw: the first and newest time of its publications, and how its records are laid out."""
 
     first: int
     newest: int
@@ -80,7 +83,7 @@ class _Seen:
 
 @dataclass(frozen=True)
 class _PublicationRows(Outlet):
-    """A row per publication and shard that wants it, and one per shard with what was seen."""
+    """A row per publication and shard that wants it, and from each task one row per shard with its ``_Seen``."""
 
     shards: Sequence[int]
 
@@ -144,7 +147,7 @@ def _binary(offsets: NDArray[np.int64], data: NDArray[Any]) -> pa.Array:
 
 
 def _as_piece(rows: pa.RecordBatch, layout: Layout, view: View) -> Piece:
-    """The publications of some rows, as select found them."""
+    """The piece that ``_as_rows`` made rows of."""
     n = rows.num_rows
     ids, letters = _split(rows.column("id"))
     _, records = _split(rows.column("record"))
@@ -161,7 +164,7 @@ def _as_piece(rows: pa.RecordBatch, layout: Layout, view: View) -> Piece:
 
 
 def _split(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Offsets from 0 on, and the bytes, of texts or binaries; both are copies, as kernels want to write."""
+    """Offsets from 0 on, and the bytes, of texts or binaries; both are copies, because kernels take writable arrays."""
     _, offsets, data = column.buffers()
     kind = np.int64 if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type) else np.int32
     found = np.frombuffer(offsets, kind)[column.offset : column.offset + len(column) + 1].astype(np.int64)
@@ -174,7 +177,7 @@ def _split(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
 
 @dataclass(frozen=True)
 class _ShardInOrder:
-    """The function that Spark maps over shards: combine, for rows that come in order; what tasks saw comes first."""
+    """The function that Spark maps over shards: it combines sorted rows, of which those with a ``_Seen`` come first."""
 
     subscriptions: Subscriptions
     shards: Sequence[int]
@@ -194,7 +197,7 @@ class _ShardInOrder:
             if before < batch.num_rows:
                 taken = taken or self._begin(key, seen)
                 yield from self._batches(taken.take(batch.slice(before)))
-        if seen:  # silences may end after the last publication that somebody wants
+        if seen:  # an ``absent`` may end after the last publication that this shard wants
             taken = taken or self._begin(key, seen)
             yield from self._batches(taken.end())
 
@@ -211,7 +214,7 @@ class _ShardInOrder:
 
 
 class _OpenShard:
-    """A shard that has everybody from the beginning, and takes publications in order."""
+    """A shard whose subscriptions are all admitted at the beginning, and which takes publications in order of time."""
 
     def __init__(
         self, view: View, shard: int, shards: int, combinations: int, layout: Layout, first: int, newest: int

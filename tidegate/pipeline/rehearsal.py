@@ -1,7 +1,8 @@
-"""What subscriptions would have sent over a history: counted on the workers, so that only counts reach the driver.
+"""Rehearsals: which notifications subscriptions would have sent over a history.
 
-The history is Parquet of any size, read by Spark. Matching is ``tg.match``; what comes out is written if that is
-wanted, and counted by subscription and day or hour.
+``tidegate rehearse`` calls ``history``, which reads Parquet of any size with Spark, and ``rehearsed``, which matches it
+with ``tg.match``. Notifications are written to Parquet if that is wanted, and counted by subscription and day or hour
+on the workers, so that only counts reach the driver.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from tidegate.pipeline.spark_failure import failure
 
 __all__ = ["Extent", "Outcome", "extent", "history", "rehearsed", "watched"]
 
-#: Parquet that one task reads: small enough to show progress, large enough to be worth a task.
+#: How much Parquet one task reads: small enough to show progress, large enough to be worth a task.
 _PIECE = "32m"
 _TALLY = pa.schema(
     [
@@ -74,7 +75,7 @@ def history(
     spark.conf.set("spark.sql.files.maxPartitionBytes", _PIECE)
     try:
         found = spark.read.option("mergeSchema", "true").parquet(*paths)
-    except Exception as error:  # of Spark and of Java, in whatever wrapping
+    except Exception as error:  # Spark and Java raise many kinds
         raise PublicationError("Parquet whose columns agree", failure(error).got, ", ".join(paths)) from None
     names = found.columns
     for name in [name.removesuffix(".lon") for name in names if name.endswith(".lon")]:
@@ -89,7 +90,7 @@ def history(
 
 
 def extent(found: DataFrame) -> Extent:
-    """How much there is; of Parquet, which has columns by themselves, one column is read."""
+    """How many rows there are, and from when to when. Spark reads only one column of the Parquet for this."""
     if "time" not in found.columns:
         raise PublicationError("a column time", f"columns {', '.join(found.columns)}")
     with _told():
@@ -189,7 +190,7 @@ def watched(spark: SparkSession, show: Callable[[int, int], None], seconds: floa
         while not over.wait(seconds):
             try:
                 stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-            except (Py4JError, OSError):  # Java is gone, which the thread that waits for the work will tell
+            except (Py4JError, OSError):  # Java is gone; the thread that waits for the work will raise an error
                 return
             there = [stage for stage in stages if stage is not None]
             if there:
@@ -206,7 +207,7 @@ def watched(spark: SparkSession, show: Callable[[int, int], None], seconds: floa
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What goes wrong in Spark as one sentence."""
+    """Turn what Spark raises into a ``TidegateError`` of one sentence."""
     try:
         yield
     except TidegateError:

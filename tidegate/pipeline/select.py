@@ -1,8 +1,8 @@
-"""Select in a Python worker: publications in, who is told out. Stateless, so any task may run it, and run it again.
+"""``Select`` in a Python worker: finds the subscriptions that publications match. Stateless, so any task may repeat it.
 
-A worker maps the index layers that stand for the versions of its publications and matches. Which version applies is
-decided elsewhere and found here: stamped on the publications by the log, set for the batch by the flow, or pinned in
-the registry by the first task that asks.
+A worker maps the index layers for the versions of its publications, and matches. ``Subscriptions`` finds out which
+version applies: stamped on each publication by the log, set for the batch by ``Flow``, or pinned in the registry by the
+first task that asks.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ VERSION = "tidegate.version"
 
 @dataclass(frozen=True)
 class Subscriptions:
-    """What is matched, as plain data that travels to the workers: snapshots, and maybe the registry they are of."""
+    """Where the index layers are, and maybe the registry that makes them, as plain data that Spark sends to workers."""
 
     index_storage: str
     registry: Registry | None = None
     version: int | None = None
-    """The version of all publications, where it is settled beforehand."""
+    """The version of all publications, where the driver has settled it."""
     how: ShapeLookup = field(default_factory=looked_up_with)
-    """What shapes are looked up with where this was made, which is the driver."""
+    """How the driver, which makes this object, looks up shapes; workers do the same."""
 
     def of_task(self) -> int:
         """The version for the publications of this task."""
@@ -54,7 +54,7 @@ class Subscriptions:
         return self.registry.pin(query, int(batch)) if query and batch else self.registry.version
 
     def view(self, oldest: int, version: int) -> View:
-        """What stands for these versions; whoever needs a version that is not there yet has it made."""
+        """The view of the index for these versions. If a version is not there yet, the registry makes its layer now."""
         layers = _layers(self.index_storage)
         look_up_with(self.how)
         if self.registry is not None and not layers.covers(oldest, version):
@@ -69,10 +69,10 @@ def _layers(location: str) -> IndexLayers:
 
 
 class SelectedBatch:
-    """Some publications and who is told of them. They are matched when somebody first asks who that is.
+    """Some publications, and the notifications of subscriptions without a pattern, which are matched on first use.
 
-    What patterns want is asked of the patterns' own index (``shard_parts.py``), so a task that only feeds patterns
-    never matches the others. ``seconds`` is what matching took.
+    ``shard_parts.py`` asks the patterns' own index what patterns want, so a task that only feeds patterns never matches
+    the other subscriptions. ``seconds`` is the time that matching took.
     """
 
     def __init__(self, arrived: Arrived) -> None:
@@ -89,7 +89,7 @@ class SelectedBatch:
 
     @property
     def notifications(self) -> int:
-        """How many there are."""
+        """How many notifications there are."""
         return len(self._matches.owners)
 
     @cached_property

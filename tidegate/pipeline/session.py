@@ -1,6 +1,6 @@
-"""The Spark session: one that the user has, one on the user's cluster, or one for this machine alone.
+"""``session``: the Spark session that the user already has, or a new one on the user's cluster or on this machine.
 
-Holds every setting that Tidegate makes, each with its reason. Knows nothing of publications.
+``SETTINGS`` has every setting that Tidegate makes, each with its reason. Knows nothing of publications.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Setting(NamedTuple):
     name: str
     value: str  # {cores} and {directory}: known when Spark starts
     reason: str
-    cluster: bool = False  # also on a cluster: results would not be the same, or not right, without it
+    cluster: bool = False  # also made on a cluster: results would be different or wrong without it
 
 
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -77,7 +77,7 @@ _interrupt: Any = signal.default_int_handler  # what Ctrl-C did before
 
 
 class OwnSession(SparkSession):
-    """A session that takes its Java process with it when it stops. PySpark would keep it for the next one."""
+    """A session that ends its Java process when it stops. PySpark would keep the process for the next session."""
 
     def stop(self) -> None:
         with _lock:
@@ -116,7 +116,7 @@ def session(
         more["spark.jars.packages"] = ",".join(packages)
     with _lock:
         if _gateway is not None and not _gateway.alive:
-            _forget()  # its Java died: what is left of it is no session
+            _forget()  # its Java died, so the session cannot be used
         if SparkContext._active_spark_context is not None:
             return _same(SparkSession.builder.getOrCreate(), wanted)
         return _start({"spark.app.name": app, **more, **wanted})
@@ -135,7 +135,7 @@ def recording(into: Path) -> SparkSession:
 
 def _start(wanted: Mapping[str, str], record: Path | None = None) -> SparkSession:
     global _gateway, _interrupt
-    _forget()  # a Java of which only the context was stopped
+    _forget()  # there may be a Java of which only the context was stopped
     local = wanted.get("spark.master", "local").startswith("local")
     chosen = {setting.name: setting.value for setting in SETTINGS if local or setting.cluster}
     chosen = {name: value.replace("{cores}", str(_cores())) for name, value in chosen.items()} | dict(wanted)
@@ -149,7 +149,7 @@ def _start(wanted: Mapping[str, str], record: Path | None = None) -> SparkSessio
             context = SparkContext(gateway=_gateway.connection, conf=SparkConf(_jvm=_gateway.connection.jvm))
         _let_java_hang_up(context._accumulatorServer)
         made = OwnSession(context)
-        made._jsparkSession.sessionState()  # looks at the settings, which Spark would do at the first query
+        made._jsparkSession.sessionState()  # has Spark check the settings now, not at the first query
         _gateway.own_directory()
         return made
     except (Py4JError, PySparkException, OSError) as error:

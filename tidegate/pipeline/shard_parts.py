@@ -1,7 +1,8 @@
-"""What select hands to combine: per shard, the publications that passed a filter of its patterns, as a file.
+"""Parts: what select hands to combine. A part is a file with the publications that passed a filter of one shard.
 
-A task writes one file per shard that has any and sends a ``PartReference``; the same file is what the shard's state is
-built again from, if need be. The reference also says what appeared when, which moves the clock of all shards.
+``PartWriter`` collects what a task selected, writes one file per shard that wants any of it, and makes a
+``PartReference`` for every shard; ``live_shard.py`` reads the files, also to build a shard's state again. The reference
+also says which versions and times appeared, which moves the clock of all shards.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ _ARRAYS = tuple(field.name for field in fields(Arrivals))
 
 @dataclass(frozen=True)
 class ShardFiles:
-    """The directory of a query's parts and states, at a path or URL; travels to the workers."""
+    """The directory of a query's parts and states, at a path or URL. Spark sends it to the workers."""
 
     location: str
     per_query: bool = False
-    """Whether each streaming query has a directory of its own in it, by Spark's name of the query."""
+    """Whether each streaming query has a directory of its own in it, named by Spark's id of the query."""
 
     def of_task(self) -> ShardFiles:
-        """The files of the query that runs."""
+        """The files of the query that the calling task belongs to."""
         return ShardFiles(f"{self.location}/{query_id()}") if self.per_query else self
 
     def write(self, name: str, data: bytes) -> None:
@@ -66,11 +67,11 @@ class ShardFiles:
         data = storage_at(self.location).read(name)
         if data is None:
             raise StoreError("a file with a bundle of arrays", "none", f"{self.location}/{name}")
-        # writable, because kernels are compiled for such
+        # writable, because kernels are compiled for writable arrays
         return array_bundle.unpacked(bytearray(data), f"{self.location}/{name}")
 
     def tidy(self, shard: int, batch: int, named: set[str]) -> None:
-        """Remove what a shard has of batches before this one, unless it is named."""
+        """Remove the files of a shard from batches before this one, except those in ``named``."""
         where = storage_at(self.location)
         for name in where.names():
             _, number, *rest = name.split("-")
@@ -85,15 +86,15 @@ class Appeared(NamedTuple):
     """When each publication of a batch appeared."""
 
     newest: NDArray[np.int64]
-    """The newest time of what appeared before it in this part."""
+    """The newest time among the publications that appeared before it in this part."""
     turn: NDArray[np.int64]
-    """In which order they appeared; those that appeared together have the same."""
+    """A number that grows in the order of appearance; publications that appeared together have the same."""
     version: NDArray[np.int64]
-    """The subscriptions' version at that moment."""
+    """The version of the registry at that moment."""
 
     @staticmethod
     def together(found: SelectedBatch) -> Appeared:
-        """All at once."""
+        """For a batch whose publications all appeared at once."""
         n = found.publications
         return Appeared(np.full(n, LONG_AGO), np.zeros(n, np.int64), np.broadcast_to(found.versions, n))
 
@@ -103,13 +104,15 @@ class Piece:
     """Publications that passed filters of one shard, found with one view of the subscriptions."""
 
     arrivals: Arrivals
-    """Filters by their place in ``keys``, values by ``columns``; the clock of each is ``Appeared.newest``."""
+    """Its filters are positions in ``keys``, its values are in the order of ``columns``, its clock is
+    ``Appeared.newest``.
+    """
     keys: NDArray[np.uint8]
-    """Of the filters."""
+    """The keys of the filters."""
     columns: list[Column]
 
     def taken_by(self, shard: Combine, clock: int | None, lateness: int) -> Arrivals:
-        """As the shard takes them: ``clock`` is how far the clock was before the part."""
+        """The arrivals with the shard's own numbers of filters and columns; ``clock`` is its clock before the part."""
         given, memory = self.arrivals, shard.memory
         number = np.array([memory.filters.get(key.tobytes(), -1) for key in self.keys], np.int32)
         start, hits = own_numbers(given.start, given.hits, number, np.empty(memory.key.length, np.int64))
@@ -122,7 +125,7 @@ class Piece:
 
 
 def pieces_of(found: SelectedBatch, appeared: Appeared, shards: int) -> Iterator[tuple[int, Piece]]:
-    """What each of so many shards wants of a batch; nothing for those that want nothing."""
+    """For each shard, by its number, the piece of a batch that it wants; shards that want nothing are left out."""
     view, patterns = found.view, found.view.patterns
     if not len(patterns):
         return
@@ -169,7 +172,7 @@ def read_pieces(part: tuple[dict[str, NDArray[Any]], Any]) -> list[Piece]:
 
 
 class PartWriter:
-    """Collects what one task found, and writes a part for each shard that wants any of it."""
+    """Collects what one task selected, and writes a part for each shard that wants any of it."""
 
     def __init__(self, files: ShardFiles, keys: Sequence[int], batch: int, partition: int) -> None:
         self._files, self._keys, self._batch, self._partition = files, keys, batch, partition
@@ -181,17 +184,20 @@ class PartWriter:
         self._newest = LONG_AGO
 
     def take(self, found: SelectedBatch) -> None:
-        """Keep what patterns may want of what was found."""
+        """Keep the pieces of a batch that shards want, and note which versions and times appeared."""
         if found.clock is not None:
             self._wall = found.clock if self._wall is None else max(found.clock, self._wall)
-            # nothing need have appeared with it, but somebody may have come or gone
+            # a tick may come without publications, but with a version at which subscriptions came or ended
             self._versions.setdefault(int(np.max(found.versions)), LONG_AGO)
         if found.publications:
             for shard, piece in pieces_of(found, self._appeared(found), len(self._keys)):
                 self._pieces[shard].append(piece)
 
     def _appeared(self, found: SelectedBatch) -> Appeared:
-        """When they appeared, after what this task has seen before; that is noted for the clock of all shards."""
+        """When the publications of a batch appeared, which comes after all that this task has taken before.
+
+        Versions and newest times are noted for the ``PartReference``, which moves the clock of all shards.
+        """
         times = found.times
         versions = np.broadcast_to(found.versions, found.publications)
         edges = np.flatnonzero(np.diff(versions, prepend=versions[0] - 1))
@@ -213,7 +219,7 @@ class PartWriter:
         return Appeared(np.repeat(before, sizes), np.repeat(found.first_row + starts, sizes), versions)
 
     def close(self) -> Iterator[tuple[int, PartReference]]:
-        """Write the files; the key of each shard, and its reference."""
+        """Write the files; for each shard its key and its reference."""
         seen = PartReference(self._order, self._first, tuple(self._versions.items()), self._wall)
         files = self._files.of_task()
         for shard, key in enumerate(self._keys):

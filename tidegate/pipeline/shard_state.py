@@ -1,8 +1,9 @@
-"""What Spark keeps of a shard, and what it refers to: records that survive a kill, with the version of their format.
+"""``ShardState``, what Spark's state store keeps for a shard of patterns, and the records that it consists of.
 
-The state of a shard is small: the name of a snapshot, what was done in the batches since, and a token. A batch is the
-references to its parts (``shard_parts.py``), the name of the file that says who came and went, and the settings it ran
-with. All of it is JSON; a state of a newer format is refused.
+The state of a shard is small: the name of a snapshot, what was done in the batches since, and a token. A batch
+(``StepRecord``) is the references to its parts (``shard_parts.py``), the name of the file that says which subscriptions
+came and ended, and the settings it ran with. All of it is JSON with the version of its format, and survives a kill; a
+state of another format is refused.
 """
 
 from __future__ import annotations
@@ -29,18 +30,21 @@ TOGETHER = -1
 
 @dataclass(frozen=True, slots=True)
 class PartReference:
-    """What one task found for one shard: what appeared when, which moves the clock of all shards, and the file."""
+    """What one select task hands to one shard: the versions and times that appeared, and the file of its part.
+
+    Versions and times move the clock of every shard, so each gets a reference even if it wants no publication.
+    """
 
     order: int | None = None
-    """The log's row of its first publication, TOGETHER, or None if it has none."""
+    """The log's row of its first publication; TOGETHER if they have no order; None if there is no publication."""
     first: int | None = None
     """The time of the first of its publications."""
     versions: tuple[tuple[int, int], ...] = ()
-    """Versions at which they appeared, each with the newest time among those that did."""
+    """The versions at which its publications appeared, each with the newest time among those of this version."""
     wall: int | None = None
     """The time of day that came with them, where the source has a clock."""
     file: str | None = None
-    """None if no pattern of the shard wants any of them."""
+    """The name of the part's file; None if no pattern of the shard wants any of the publications."""
     size: int = 0
     """Bytes of the file."""
 
@@ -52,7 +56,7 @@ class PartReference:
         return _reference(orjson.loads(data))
 
     def without_versions(self) -> PartReference:
-        """The same where nobody came or went: only the newest time matters."""
+        """The same for a batch in which no subscription came or ended: then only the newest time matters."""
         if not self.versions:
             return self
         return replace(self, versions=((self.versions[-1][0], max(top for _, top in self.versions)),))
@@ -60,7 +64,7 @@ class PartReference:
 
 @dataclass(frozen=True, slots=True)
 class CombineSettings:
-    """Settings of a run that decide what patterns tell. A later run of the same query may have others."""
+    """Settings of a run that notifications depend on. A later run of the same query may have others."""
 
     lateness: int
     """Microseconds."""
@@ -90,9 +94,9 @@ class ShardState:
     """What Spark's state store has under the key of a shard."""
 
     token: str | None = None
-    """Names the live arrays that belong to it; None before the first batch."""
+    """The token of the live arrays that belong to this state; None before the first batch."""
     version: int = -1
-    """Up to which version of the registry subscriptions have come and gone."""
+    """The version of the registry up to which the shard has admitted and ended subscriptions."""
     snapshot: str | None = None
     snapshot_size: int = 0
     steps: tuple[StepRecord, ...] = ()
@@ -105,7 +109,7 @@ class ShardState:
 
     @property
     def files(self) -> set[str]:
-        """The names of the files that it is built from."""
+        """The names of the files that the shard can be built from again."""
         names = [part.file for step in self.steps for part in step.parts]
         names += [step.changes for step in self.steps] + [self.snapshot]
         return {name for name in names if name is not None}
@@ -142,11 +146,11 @@ def _reference(plain: dict[str, Any]) -> PartReference:
 
 @dataclass(frozen=True, slots=True)
 class ShardChanges:
-    """Who comes and goes in a batch, so that a shard can be built again without a registry."""
+    """The subscriptions that come to a shard and end in a batch, so that it can be built again without a registry."""
 
     admitted: Sequence[Standing]
     ended: Sequence[tuple[int, int]]
-    """Owners, and the versions at which they ended."""
+    """The owners that ended, each with the version at which it did."""
 
     def packed(self) -> bytes:
         """As the bytes of a file."""

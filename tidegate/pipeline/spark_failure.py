@@ -1,4 +1,4 @@
-"""What went wrong in Spark, as one sentence: stack traces of the JVM and of workers are for the log."""
+"""``failure``: turns what Spark raises into one sentence. Stack traces of the JVM and of workers are for the log."""
 
 from __future__ import annotations
 

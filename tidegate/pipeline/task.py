@@ -1,10 +1,10 @@
-"""What one task does: it selects, and an *outlet* makes rows for Spark of what was selected.
+"""``SelectTask``, the function that Spark maps over the partitions of a batch, for ``Flow`` and ``tg.match`` alike.
 
-``SelectTask`` is the function that Spark maps over the partitions of a batch, for the flow and for ``tg.match`` alike.
-What comes out is the outlet's business: the notifications themselves (``NotificationRows``), or *receipts*
-(``ReceiptRows``), a few rows that the driver collects: what each sink's worker half says it has written, tables for the
-sinks that live in the driver, and counts; and for each shard of patterns a reference to what passed their filters. For
-patterns over a batch DataFrame there is a third in ``match_batch.py``.
+It runs ``Select``, and an ``Outlet`` makes rows for Spark of what was selected. There are three outlets.
+``NotificationRows`` gives the notifications themselves. ``ReceiptRows`` gives *receipts*, a few rows that the driver
+collects: what each sink's worker half has written, tables for the sinks that run in the driver, and counts; and for
+each shard of patterns a reference to what passed their filters. The third, in ``match_batch.py``, is for patterns over
+a batch DataFrame.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 RECEIPTS = "kind string, payload binary"
-#: The same with the shard that takes it, where patterns are combined after select.
+#: The columns of receipts with the key of the shard that takes each, where patterns are combined after select.
 SHARDED = f"shard int, {RECEIPTS}"
 _RECEIPTS = pa.schema([("kind", pa.string()), ("payload", pa.binary())])
 _SHARDED = pa.schema([("shard", pa.int32()), *_RECEIPTS])
@@ -52,15 +52,15 @@ class OutletWriter(ABC):
 
     @abstractmethod
     def take(self, found: SelectedBatch) -> Iterator[pa.RecordBatch]:
-        """Rows of some of it; or it is kept until the end."""
+        """Rows of some of what the task selected, if the writer does not keep it until ``close``."""
 
     @abstractmethod
     def close(self, rejected: int) -> Iterator[pa.RecordBatch]:
-        """All of the task has been seen, with so many rows that are no publications; the rows that are left."""
+        """The rows that are left at the end of the task, of whose input ``rejected`` rows are no publications."""
 
 
 class Outlet(ABC):
-    """Makes a writer for each task; travels to the workers."""
+    """Makes a writer for each task. Spark pickles it and sends it to the workers."""
 
     @abstractmethod
     def writer(self) -> OutletWriter: ...
@@ -73,7 +73,7 @@ class SelectTask:
     select: Select
     outlet: Outlet
     quarantine: Quarantine | None
-    """Where rows that are no publications go; None where another task of the same batch sees to it."""
+    """Where rows that are no publications go; None where another stage reads the same rows and writes them there."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         writer = self.outlet.writer()
@@ -85,7 +85,7 @@ class SelectTask:
             quarantine, query = self.quarantine, query_id()
             if (
                 quarantine.query and query
-            ):  # several share it: a stream goes by Spark's name of it, also after a restart
+            ):  # several queries share it: a stream's files have Spark's id of it, the same after a restart
                 quarantine = replace(quarantine, query=query)
             quarantine.keep(batch_number(), partition_number(), rejected)
         yield from writer.close(len(rejected))
@@ -124,9 +124,9 @@ class ReceiptRows(Outlet):
 
     halves: Sequence[WorkerHalf]
     files: ShardFiles | None = None
-    """Where what patterns want is written; None where there are none."""
+    """Where the parts for patterns are written; None where there are no patterns."""
     shards: Sequence[int] = ()
-    """The keys of the shards that combine it."""
+    """The keys of the shards that combine the parts."""
 
     def writer(self) -> OutletWriter:
         return _ReceiptWriter(self)
@@ -162,7 +162,7 @@ class _ReceiptWriter(OutletWriter):
             before = perf_counter()
             self._parts.take(found)
             self._matching += perf_counter() - before
-        counts["shapeless"] += found.batch.shapeless  # now that filters of patterns have asked for theirs too
+        counts["shapeless"] += found.batch.shapeless  # read after the filters of patterns, which add to it
         return iter(())
 
     def close(self, rejected: int) -> Iterator[pa.RecordBatch]:

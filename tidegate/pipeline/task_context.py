@@ -8,7 +8,7 @@ __all__ = ["batch_number", "local_property", "partition_number", "query_id"]
 
 
 def local_property(name: str) -> str | None:
-    """What the driver told the tasks of a job under this name; None outside a task."""
+    """The property that the driver has set for the tasks of a job under this name; None outside a task."""
     context = TaskContext.get()
     return context.getLocalProperty(name) if context is not None else None
 
@@ -19,7 +19,7 @@ def batch_number() -> int:
 
 
 def query_id() -> str | None:
-    """Spark's name of the streaming query; None in a batch job."""
+    """Spark's id of the streaming query; None in a batch job."""
     return local_property("sql.streaming.queryId")
 
 

@@ -35,7 +35,7 @@ def _load() -> None:
     engine.publish(row, grouped=True)
     engine.publish(row.set_column(2, "time", pa.array([datetime(2026, 1, 2, tzinfo=UTC)], time.type)))
     gc.collect()
-    gc.freeze()  # what is there now is never looked at again, so its pages stay shared
+    gc.freeze()  # the collector never touches what is there now, so its pages stay shared
 
 
 if __name__ == "__main__":

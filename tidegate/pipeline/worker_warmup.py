@@ -1,6 +1,6 @@
-"""Has Python workers up before the first batch, and keeps them through quiet times.
+"""``WorkerWarmup``: starts Spark's Python workers before the first batch, and keeps them when no batches come.
 
-Spark ends idle ones after a minute, and the first of them takes seconds to come up.
+Spark ends idle workers after a minute, and the first of them takes seconds to start. ``Flow`` has one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _QUIET = 20.0
 
 
 class WorkerWarmup:
-    """A thread that runs an empty job on every core at once, and when nothing else has run for a while."""
+    """A thread that runs an empty job on every core at its start, and again when no batch has run for a while."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -31,7 +31,7 @@ class WorkerWarmup:
         self._thread.start()
 
     def used(self) -> None:
-        """A batch has run just now."""
+        """Note that a batch has just run. Called by ``Flow``."""
         self._last = monotonic()
 
     def stop(self) -> None:
@@ -45,7 +45,7 @@ class WorkerWarmup:
                 try:
                     cores = self._spark.sparkContext.defaultParallelism
                     self._spark.range(cores, numPartitions=cores).mapInArrow(_nothing, "id bigint").collect()
-                except Exception:  # the session is ending, and with it the reason to keep anything warm
+                except Exception:  # the session is ending, so no workers are needed
                     return
                 self.used()
             self._ending.wait(1.0)

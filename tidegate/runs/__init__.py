@@ -1,1 +1,1 @@
-"""What every runner shares and no Spark is in: the TOML file, sources, sinks, quarantine, status and metrics."""
+"""What every runner shares, without Spark: the TOML file, sources, sinks, quarantine, status and metrics."""

@@ -1,6 +1,6 @@
 """The TOML file of ``tidegate run``: what a pipeline reads, who subscribes, where notifications go.
 
-A file is read and checked whole before anything is opened, and without Spark, so that commands that only want its
+``load`` reads and checks a file whole before anything is opened, and without Spark, so that commands that only want its
 registry are quick. The classes here and in ``source_sections`` and ``sink_sections`` mirror the sections of the file;
 each opens what it describes, unless that takes Spark (``pipeline/from_config.py``).
 """
@@ -56,7 +56,7 @@ class SubscriptionsSection:
 
 
 def _choice_of(name: str, kind: Kind) -> Kind:
-    """A choice of those that shapes can be looked up with, checked where they are known."""
+    """A kind for a key that says how shapes are looked up; ``ShapeLookup``, which knows the choices, checks it."""
 
     def checked(value: Any, at: KeyPosition) -> Any:
         from tidegate.shapes.sphere_group import ShapeLookup
@@ -73,7 +73,7 @@ def _choice_of(name: str, kind: Kind) -> Kind:
 
 @dataclass(frozen=True)
 class ShapesSection:
-    """Users' own shapes, and what all shapes are looked up with, on which no answer depends."""
+    """Users' own shapes, and how all shapes are looked up. The lookup changes speed only, never what matches."""
 
     file: str | None = key(location, None)
     transform: str = key(_choice_of("transform", text), "fft")
@@ -82,7 +82,7 @@ class ShapesSection:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Have this process know them for a while."""
+        """Load the shapes into this process, and set how shapes are looked up, while the context lasts."""
         from tidegate.index.shapes import look_up_with
         from tidegate.shapes.named_shapes import load, use
         from tidegate.shapes.sphere_group import ShapeLookup
@@ -99,14 +99,14 @@ class ShapesSection:
 
 @dataclass(frozen=True)
 class OntologySection:
-    """What the terms mean that expressions name."""
+    """The files of the ontology that says what the terms in expressions mean."""
 
     files: tuple[str, ...] = key(locations, ())
     prefixes: Mapping[str, str] | None = key(words, None)
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Have this process know them for a while."""
+        """Load the files of this section into this process while the context lasts."""
         if not self.files:
             yield
             return
@@ -119,7 +119,7 @@ class OntologySection:
 
 @dataclass(frozen=True)
 class RunSection:
-    """How it runs."""
+    """How the pipeline runs."""
 
     checkpoint: str = key(location)
     quarantine: str | None = key(location, None)
@@ -169,7 +169,7 @@ class Config:
         return any(isinstance(one, KafkaInput | KafkaOutput) for one in (self.source, *self.sinks))
 
     def find_functions(self) -> None:
-        """Look up what is called by name: a mistake should be seen before Spark is started."""
+        """Look up the Python functions that the file names, so that a mistake is seen before Spark is started."""
         for sink in self.sinks:
             if isinstance(sink, CallbackOutput):
                 sink.function.find()

@@ -1,4 +1,6 @@
-"""How much one batch of a run takes at most. Spark's small source processes read it, so nothing is imported here."""
+"""How much one batch of a run takes at most. The small processes that Spark starts for sources import this module, so
+it imports nothing.
+"""
 
 __all__ = ["BATCH_ROWS"]
 

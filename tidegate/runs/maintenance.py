@@ -1,4 +1,7 @@
-"""What is done once a minute beside the batches, and may fail without harm: it is tried again a minute later."""
+"""``Maintenance``: a thread beside the batches that calls a function once a minute.
+
+``Flow`` has it prune the registry and the log. The function may fail without harm: it is called again a minute later.
+"""
 
 from __future__ import annotations
 

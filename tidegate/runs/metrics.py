@@ -1,4 +1,4 @@
-"""The numbers of a running flow for Prometheus, over HTTP, read at the moment they are asked for."""
+"""The numbers of a running flow for Prometheus, over HTTP. Each request takes a new ``StatusSnapshot``."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Collector(Collector):
 
 @contextmanager
 def served(address: tuple[str, int], snapshot: Callable[[], StatusSnapshot]) -> Iterator[int]:
-    """Answer at ``http://address:port/metrics``; the port, which the system chooses for port 0."""
+    """Serve ``http://address:port/metrics`` and yield the port, which the system chooses for port 0."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(snapshot))
     host, port = address

@@ -1,8 +1,8 @@
 """The Parquet sink: a directory per batch that appears whole, once, and that any reader of Parquet understands.
 
-Tasks write files under names of their own to a hidden directory. The driver gathers those that count and publishes
-them with one rename to ``batch=000000000042``; a batch that is run again finds its directory there and changes
-nothing. Readers skip hidden names, so they never see what a crash left behind.
+Tasks write files under names of their own to a hidden directory. ``Parquet.commit``, in the driver, gathers those that
+receipts name and publishes them with one rename to ``batch=000000000042``; a batch that is run again finds its
+directory there and changes nothing. Readers skip hidden names, so they never see what a crash left behind.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tidegate.store.storage import storage_at, synced
 __all__ = ["Parquet"]
 
 _PARTS = ".parts"
-#: Says whose batches these are.
+#: The file with the name of the query whose batches these are.
 _OWNER = "_query"
 
 
@@ -43,7 +43,7 @@ def _opened(location: str) -> tuple[fs.FileSystem, str]:
 
 
 def _sync(location: str, name: str) -> None:
-    """On this machine, wait until the file is on the disk; elsewhere the storage has seen to it."""
+    """On this machine, wait until the file is on the disk; remote storage has done so when the write returns."""
     files, root = _opened(location)
     if isinstance(files, fs.LocalFileSystem):
         synced(Path(root) / _PARTS / name)
@@ -57,7 +57,10 @@ class Parquet:
         self.half = _Parts(self._location, "grouped" if grouped else "flat")
 
     def begin(self, query: str) -> None:
-        """Remove what tasks of a run that was killed have left. Batches of another query have the same numbers."""
+        """Remove what tasks of a run that was killed have left.
+
+        A directory of another query is refused, because its batches have the same numbers.
+        """
         files, root = _opened(self._location)
         owner = storage_at(self._location)
         if (other := owner.read(_OWNER)) is None:

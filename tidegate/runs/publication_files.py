@@ -1,7 +1,8 @@
-"""Files of publications for the pipeline: JSON Lines, CSV or Parquet, read piece by piece, what is wrong set aside.
+"""Files of publications for the pipeline: JSON Lines, CSV or Parquet, read piece by piece. Spark's workers call it.
 
 The file may lie on this machine or wherever ``pyarrow.fs`` reaches. A row that is no publication, and a file that is
-damaged, become faults that name their place; only a file that cannot be read just now is an error.
+damaged, become faults that name their place, for the quarantine. Only a file that cannot be read at the moment is an
+error.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _KEPT = frozenset(RESERVED) - {"event"}
 
 
 class FilePart(NamedTuple):
-    """Some publications of a file: tables (their values are not checked yet), and what was none."""
+    """Some publications of a file, as tables of values that are not checked yet, and the rows that are none."""
 
     tables: list[pa.Table]
     faults: list[QuarantinedRow]
@@ -51,7 +52,7 @@ def publications(path: str, wanted: Collection[str], size: int) -> Iterator[File
 
 
 def _located(path: str) -> tuple[fs.FileSystem, str]:
-    """Spark writes ``file:/a/b`` and escapes what a URL must."""
+    """The file system and the name of a path as Spark writes it: ``file:/a/b``, escaped as in URLs."""
     if "://" in path and not path.startswith("file:"):
         filesystem, name = fs.FileSystem.from_uri(path)
         return filesystem, name
@@ -138,7 +139,7 @@ def _fixed(column: str) -> list[pa.DataType]:
 
 
 def _cast(cells: list[str | None], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """The cells as values, and which of them are none (and null)."""
+    """The cells as values, and the positions of those that are no such value and are null instead."""
     texts = pa.array(cells, pa.string())
     try:
         return texts.cast(kind), []
@@ -159,7 +160,7 @@ _Rows = tuple[list[str], list[tuple[int, list[str]]], list[QuarantinedRow]]
 
 
 def _rows(filesystem: fs.FileSystem, name: str, size: int) -> Iterator[_Rows]:
-    """The header, with some numbered rows at a time that have as many cells as it; the others as faults."""
+    """The header, with some numbered rows at a time that have as many cells as the header; other rows are faults."""
     with (
         filesystem.open_input_stream(name) as raw,
         io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8-sig", errors="replace", newline="") as file,

@@ -21,7 +21,7 @@ __all__ = ["Quarantine"]
 
 @dataclass(frozen=True)
 class Quarantine:
-    """Files of JSON Lines, ``batch-…-part-….jsonl``, at a path or URL; ``query`` tells apart those that share it."""
+    """Files of JSON Lines, ``batch-…-part-….jsonl``, at a path or URL; ``query`` keeps queries that share it apart."""
 
     location: str
     query: str = ""
@@ -40,13 +40,13 @@ class Quarantine:
         self._storage.write(f"{self._prefix(batch)}part-{part:05d}.jsonl", b"".join(lines))
 
     def begin(self, batch: int) -> None:
-        """Remove what an earlier run of this batch left: it may have been cut into more parts."""
+        """Remove what an earlier run of this batch left: that run may have cut it into more parts."""
         for name in self._storage.names():
             if name.startswith(self._prefix(batch)):
                 self._storage.remove(name)
 
     def faults(self) -> list[QuarantinedRow]:
-        """Everything that is kept, in the order of batches."""
+        """All rows in the quarantine, in the order of batches."""
         found = []
         for name in sorted(self._storage.names()):
             if name.startswith(self.query) and name.endswith(".jsonl"):

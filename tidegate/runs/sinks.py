@@ -1,8 +1,8 @@
-"""Where notifications go: the contract of a sink, and the sinks that only the driver has: SQL, the console, a function.
+"""Sinks, where notifications go: the protocol ``Sink``, and those that write in the driver: SQL, console, a function.
 
-A sink has two halves. The *worker half* runs in the tasks and writes, or sends on, what was found there; the *driver
-half* makes it count, once, for the batch. A batch that is run again after a failure is recognised by its number, so
-nothing is delivered twice by sinks that can know it.
+A sink has two halves. The *worker half* (``WorkerHalf``, ``Writer``) runs in the tasks and writes the notifications
+found there or sends them to the driver; the *driver half* (``Sink.commit``) makes them count, once, for the batch. A
+batch that is run again after a failure has the same number, so sinks that store the number deliver nothing twice.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ Receipt = tuple[str, bytes]
 
 
 class Notifications(Protocol):
-    """What is told, as tables that are made when they are asked for."""
+    """Notifications as tables that are made on first use."""
 
     @property
     def notifications(self) -> int:
-        """How many there are."""
+        """How many notifications there are."""
 
     @property
     def flat(self) -> pa.Table:
@@ -61,14 +61,14 @@ class Writer(Protocol):
     """The worker half of a sink, made anew for each task. Everything that reaches the workers is pickled."""
 
     def take(self, found: Notifications) -> None:
-        """Write what was found, or keep it until the end."""
+        """Write the notifications, or keep them until ``close``."""
 
     def close(self) -> Iterator[Receipt]:
-        """All of the task has been seen; what the driver needs to know to make it count."""
+        """The receipts with which the driver half can commit, once the task has matched all its publications."""
 
 
 class WorkerHalf(Protocol):
-    """Makes writers; travels to the workers."""
+    """Makes writers. Spark pickles it and sends it to the workers."""
 
     @property
     def form(self) -> str:
@@ -78,7 +78,7 @@ class WorkerHalf(Protocol):
 
 
 class Receipts:
-    """What the tasks of a batch said: payloads by kind."""
+    """The receipts of all tasks of a batch: payloads by kind."""
 
     def __init__(self, table: pa.Table) -> None:
         self._kinds, self._payloads = table.column("kind").to_pylist(), table.column("payload")
@@ -103,13 +103,13 @@ class Receipts:
 
 
 class Sink(Protocol):
-    """One way out. ``half`` is what its tasks need; sinks with equal halves share one."""
+    """A destination of notifications. ``half`` is its worker half; sinks with equal halves share one."""
 
     @property
     def half(self) -> WorkerHalf: ...
 
     def begin(self, query: str) -> None:
-        """Called once before the first batch: open what must be open, tidy what a crash left."""
+        """Called once before the first batch: open what must be open, and remove what a crash left."""
 
     def commit(self, batch: int, receipts: Receipts) -> None:
         """Make a batch count. Called again with the same batch after a failure."""
@@ -122,7 +122,7 @@ class Sink(Protocol):
 
 @dataclass(frozen=True)
 class Sent:
-    """The worker half of sinks that live in the driver: what was found travels there as Arrow."""
+    """The worker half of sinks that write in the driver: it sends the notifications there as Arrow."""
 
     form: str = "flat"
 
@@ -149,7 +149,7 @@ class _Sending:
 
 
 class DriverSink:
-    """What driver sinks have in common: they are sent the notifications, and have nothing to open or close."""
+    """A sink that writes in the driver, with nothing to open or close unless a subclass has."""
 
     half: WorkerHalf = Sent()
 

@@ -103,5 +103,5 @@ SOURCES: dict[str, type[Input]] = {
 
 
 def _given(**options: Any) -> dict[str, Any]:
-    """The options that are there; for the others the source's own defaults hold."""
+    """The options that are not None; for the others the source has defaults of its own."""
     return {name: value for name, value in options.items() if value is not None}

@@ -1,7 +1,7 @@
-"""Where publications come from: the log, files, Kafka, the generator of the demo. What each is and how it is kept.
+"""Sources, where publications come from: the log, files, Kafka, and the generator of the demo.
 
-A runner reads a source in batches; how Spark does that is said in ``pipeline/streams.py``. All of them replay: asked
-again for the same offsets they give the same publications, which is what exactly once rests on. Knows nothing of Spark.
+A runner reads a source in batches; ``pipeline/streams.py`` does it on Spark. All sources replay: asked again for the
+same offsets they give the same publications, which exactly once delivery rests on. Knows nothing of Spark.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ __all__ = ["FilesSource", "GeneratorSource", "KafkaSource", "LogSource", "Source
 
 
 class Source(ABC):
-    """One way in. ``identity`` is what a checkpoint belongs to: offsets of one source mean nothing to another."""
+    """A source of publications. A checkpoint belongs to one ``identity``, because offsets mean nothing elsewhere."""
 
     identity: str
     stamps: ClassVar[bool] = False
     """Whether publications carry the version of the registry at which they appeared."""
     ticks: ClassVar[bool] = False
-    """Whether it can tell patterns the time of day."""
+    """Whether it can give patterns the time of day, so that their clock runs without publications."""
 
     def done(self, offset: dict[str, Any]) -> None:
-        """Everything before this offset has been processed, and need not be kept for us. Called now and then."""
+        """All before this offset is processed and need not be kept for this run. ``Flow`` calls it once a minute."""
         return
 
     def check(self) -> None:
-        """Raise what went wrong beside the batches, if anything did. Called now and then."""
+        """Raise an error that happened in a thread of the source, if there was one. ``tidegate run`` calls it."""
         return
 
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close what is open."""
         return
 
 
 class LogSource(Source):
-    """The durable local log. What is older than ``keep_seconds`` or beyond ``keep_bytes`` and done with is dropped."""
+    """The durable local log. What is processed and older than ``keep_seconds`` or beyond ``keep_bytes`` is dropped."""
 
     stamps = True
     ticks = True
@@ -69,7 +69,7 @@ class LogSource(Source):
         self._age = None if keep_seconds is None else timedelta(seconds=keep_seconds)
         self._size = keep_bytes
         self.identity = f"log {self.path}"
-        Log(self.path).close()  # publishers may come later than the run
+        Log(self.path).close()  # creates the log: the run may start before the first publisher
 
     def done(self, offset: dict[str, Any]) -> None:
         if self._age is not None or self._size is not None:
@@ -106,7 +106,7 @@ class GeneratorSource(Source):
     The same seed gives the same publications; after a restart it goes on where the log ends.
     """
 
-    stamps = True  # but it does not tick: the time of the valley is its own
+    stamps = True  # no ``ticks``: the valley has a time of its own, not the time of day
 
     def __init__(
         self,

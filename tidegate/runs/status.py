@@ -1,4 +1,4 @@
-"""What a flow has done so far and how fast: the numbers that the terminal, Prometheus and ``tidegate status`` show."""
+"""``Status``: counts what a flow has done and how fast, for the terminal, Prometheus and ``tidegate status``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Status", "StatusSnapshot"]
 
 #: Seconds over which rates are taken.
 _WINDOW = 10.0
-#: Seconds for which the number of subscriptions is good: to count a million takes a database a while.
+#: Seconds after which subscriptions are counted again: a database takes a while to count a million.
 _COUNTED = 2.0
 
 
@@ -49,7 +49,7 @@ class StatusSnapshot:
 
 
 class Status:
-    """Counts batches as they are done. Threads may read while the flow writes."""
+    """Counts batches as they are done. A lock lets other threads call ``snapshot`` while the flow calls ``add``."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -106,7 +106,7 @@ class Status:
                 sum(task[name] for task in self._shards.values())
                 for name in ("state_bytes", "waiting", "unscored", "cut")
             )
-            refused = max((task["refused"] for task in self._shards.values()), default=0)  # all of them count the same
+            refused = max((task["refused"] for task in self._shards.values()), default=0)  # each shard counts all
             rates = [sum(entry[i] for entry in self._recent) / span for i in (1, 2)]
             return StatusSnapshot(
                 self.publications,

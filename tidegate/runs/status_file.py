@@ -1,4 +1,7 @@
-"""The numbers of a run, written once a second beside its checkpoint, so that other processes can show them."""
+"""The numbers of a run as a file beside its checkpoint, so that other processes can show them.
+
+``StatusWriter`` writes it once a second in ``tidegate run``; ``posted`` reads it for ``tidegate status``.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ __all__ = ["PostedStatus", "StatusWriter", "posted"]
 
 _NAME = "status.json"
 _EVERY = 1.0
-#: Seconds after which a run that says it is running cannot be.
+#: Seconds without a write after which a run that says it is running cannot be running.
 _STALE = 10.0
 _ENDED = ("stopped", "failed", "done")
 
 
 class StatusWriter:
-    """A thread that writes what ``snapshot`` gives. A number that cannot be written just now is not worth a failure."""
+    """A thread that writes what ``snapshot`` gives. A write that fails is skipped: it must not end the run."""
 
     def __init__(self, checkpoint: str, query: str, snapshot: Callable[[], StatusSnapshot]) -> None:
         self._storage, self._query, self._snapshot = storage_at(checkpoint), query, snapshot
@@ -65,7 +68,7 @@ class PostedStatus:
 
     @property
     def is_stale(self) -> bool:
-        """Whether it says that it runs but has not said so for a while."""
+        """Whether the run says that it is running but has not written for a while."""
         age = (datetime.now(UTC) - self.at).total_seconds()
         return self.numbers["state"] not in _ENDED and age > _STALE
 
@@ -73,7 +76,7 @@ class PostedStatus:
 def posted(checkpoint: str) -> PostedStatus | None:
     """What the run of a checkpoint wrote last; None if there was none."""
     if "://" not in checkpoint and not os.path.isdir(checkpoint):
-        return None  # asking must not make the directory
+        return None  # ``storage_at`` would make the directory
     data = storage_at(checkpoint).read(_NAME)
     if data is None:
         return None

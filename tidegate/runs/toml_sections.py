@@ -1,6 +1,7 @@
-"""Sections of a TOML file as frozen dataclasses: every key has a kind, and what is wrong is said in one sentence.
+"""Sections of a TOML file as frozen dataclasses: every key has a *kind*, the function that checks and reads its value.
 
-Knows keys, kinds and places in the file. What a key means is the business of ``config``.
+Knows keys, kinds and places in the file, and raises one sentence for a mistake. The dataclasses in ``config``,
+``source_sections`` and ``sink_sections`` say what keys there are and what they mean.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ S = TypeVar("S")
 
 
 class KeyPosition(NamedTuple):
-    """Where a value stands: the file, and the section and key in it. Relative paths begin at the file."""
+    """Where a value stands: the file, and the section and key in it. Relative paths begin at the file's directory."""
 
     file: Path
     name: str
@@ -54,19 +55,19 @@ class KeyPosition(NamedTuple):
 
 
 class _InWords(str):
-    """What was got, in words rather than as a value."""
+    """A text for the "got …" of an error that is words of ours, not a value to be quoted."""
 
 
 Kind = Callable[[Any, KeyPosition], Any]
 
 
 def key(kind: Kind, default: Any = MISSING) -> Any:
-    """A field of a section: how its value is read, and what it is when it is not there."""
+    """A field of a section: the kind that reads its value, and the default if the key is not there."""
     return field(default=default, metadata={"kind": kind})
 
 
 def section(cls: type[S], given: Any, at: KeyPosition, beside: Iterable[str] = ()) -> S:
-    """The section as a dataclass. ``beside`` are keys that someone else has read already."""
+    """The section as a dataclass. ``beside`` are keys that the caller has read already."""
     known = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
     values = table(given, at)
     for name in values:
@@ -82,7 +83,7 @@ def section(cls: type[S], given: Any, at: KeyPosition, beside: Iterable[str] = (
 
 
 def choice(known: Mapping[str, S], given: Any, at: KeyPosition) -> S:
-    """What a name stands for."""
+    """The value that a name stands for; an error lists the known names."""
     if not isinstance(given, str) or given not in known:
         raise _unknown(given, known, at, "one")
     return known[given]
@@ -144,7 +145,7 @@ def number(value: Any, at: KeyPosition) -> float:
 
 
 def port(value: Any, at: KeyPosition) -> tuple[str, int]:
-    """An address and a port; a port alone is one of this machine that others do not reach."""
+    """An address and a port; a port alone is on this machine's own address, which others do not reach."""
     address, _, digits = value.rpartition(":") if isinstance(value, str) else ("", "", value)
     if isinstance(digits, str) and digits.isdecimal():
         digits = int(digits)
@@ -160,7 +161,9 @@ def texts(value: Any, at: KeyPosition) -> tuple[str, ...]:
 
 
 def words(value: Any, at: KeyPosition) -> dict[str, str]:
-    """Names and values for Spark or Kafka, who know only text. TOML makes tables of names with dots in them."""
+    """Names and values for Spark or Kafka, which take only text. TOML reads names with dots as tables, which are joined
+    to names again.
+    """
     read: dict[str, str] = {}
     for name, one in table(value, at).items():
         if isinstance(one, dict):

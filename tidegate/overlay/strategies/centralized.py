@@ -1,7 +1,8 @@
-"""``centralized``: everything goes to one node, which alone knows and matches, and results go back from there.
+"""``centralized``: all operators and readings go to one node, which matches them and sends results back from there.
 
 Jurca et al., §VI: subscriptions and readings take the shortest path to the centre, which sends every subscription its
-full result set. The one strategy that needs to know more than a node can see: the way to the centre.
+full result set. This is the only strategy of Table II whose nodes must be told something about the network: the
+neighbour on the way to the centre.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Centralized(CorrelationRouting):
 
     def meet(self, neighbour: str) -> None:
         super().meet(neighbour)
-        if neighbour == self.towards:  # what is wanted here already goes there with the Sync
+        if neighbour == self.towards:  # what is already wanted here is forwarded in the Sync
             for owner, wanted in self.wanted.items():
                 for entry in wanted.values():
                     self._placed(entry, owner)

@@ -1,8 +1,8 @@
-"""``covering``: any condition in CQL2, also on the past, forwarded towards a root unless what went there covers it.
+"""``covering``: any condition in CQL2, also on the past, is forwarded to the master unless one asked before covers it.
 
-The hierarchical routing of Siena (Stevens 2009, §3.2): interests go up, publications go up always and down where
-somebody wants them. What a node must ask for besides, if an interest looks at the past (§4.3), is in
-``overlay/conditions.py``.
+The hierarchical routing of Siena (Stevens 2009, §3.2): interests go up towards the root, publications always go up, and
+they go down to a child that has an interest in them. What else a node must ask for, if an interest looks at the past
+(§4.3), is in ``overlay/conditions.py``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ __all__ = ["Covering"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Held:
-    """An interest of a user or a child: whose, his own id of it, as he said it, and what it needs from above."""
+    """An interest of a user or a child: the owner, the owner's id and text of it, its number in the engine, and the ids
+    of what the master is asked for because of it.
+    """
 
     owner: str
     id: str
@@ -48,9 +50,9 @@ class _Held:
 class Covering(Strategy):
     """``master`` is the neighbour on the way to the root, and None at the root itself.
 
-    With all links up and every publication heard of in the order of its time, users are told what one engine with all
-    subscriptions would tell, if no two events have the same id. What comes late because a link was cut is matched with
-    conditions on single publications only, as by every engine.
+    With all links up and all publications arriving in the order of their time, users get what one engine with all
+    subscriptions would notify them of, if no two events have the same id. A publication that comes late because a link
+    was cut is matched with conditions on single publications only, as by every engine.
     """
 
     name = "covering"
@@ -76,7 +78,7 @@ class Covering(Strategy):
 
     @property
     def compared(self) -> int:
-        """Publications with interests, and interests with what was asked for."""
+        """Comparisons of publications with interests, and of interests with what the master was asked for."""
         return self._compared + self._upwards.compared
 
     # --- messages ---------------------------------------------------------------------------------------------------
@@ -123,8 +125,9 @@ class Covering(Strategy):
         return self._up(self._upwards.remove(held.asked))
 
     def _besides(self, id: str, wish: RoutedCondition) -> list[tuple[str, RoutedCondition]]:
-        """What the node must hear of to tell whether an interest holds. What is inside others is often wider, and goes
-        first so that it covers them.
+        """The conditions that the master must be asked for so that this node can match an interest on the past.
+
+        Inner filters that are inside others are often wider, and go first so that they cover them.
         """
         if wish.outside is None:
             return []
@@ -132,15 +135,15 @@ class Covering(Strategy):
         return [(self._issued(of.where if of.grows else f"{of.where} for {id}"), of) for of in found]
 
     def inner(self, wish: RoutedCondition) -> list[RoutedCondition]:
-        """The inner filters whose events must be heard of."""
+        """The inner filters whose events this node must receive."""
         return inside(wish, self._limits)
 
     def _issued(self, text: str) -> str:
-        """The id of an interest of the node itself: the same for the same text."""
+        """The id of an interest that the node itself issues: the same for the same text."""
         return f"{self.node}[{blake2b(text.encode(), digest_size=16).hexdigest()}]"
 
     def _up(self, says: Iterable[Interest | Unsubscribe]) -> Sends:
-        """To the master, once there is one; before, he is told when the link is made."""
+        """The messages, addressed to the master; none before there is a link to it, since ``told`` has them then."""
         said = list(says)
         if self.master is None or self.master not in self._neighbours:
             return []
@@ -174,7 +177,7 @@ class Covering(Strategy):
             if id not in before:
                 self._expect_new(id)
             if before.get(id) != message.where:
-                # it was made elsewhere, before this node heard of it, and so did not remember for it
+                # the child had it before this node heard of it, so this node has not remembered events for it
                 new[id] = read(message.where, self._limits).plain
         sends = [send for id in before if id in new for send in self._drop(id)]
         sends += [send for id, wish in new.items() for send in self._hold(id, said[id], sender, wish)]

@@ -1,4 +1,5 @@
-"""``filter-split-forward``: an operator that all others together cover is not forwarded, and readings are shared.
+"""``filter-split-forward``: an operator that those already forwarded cover together is not forwarded; readings are
+shared.
 
 Jurca et al., §V. The paper decides coverage by random points and loses a few readings; ``exact`` loses none.
 """

@@ -1,8 +1,8 @@
-"""``multi-join``: joins of many sensors become joins of two from the node on where their paths part.
+"""``multi-join``: an operator on many sensors is split into joins of two at the node where the paths to them part.
 
 Jurca et al., §III-B, after Chandramouli and Yang (VLDB 2008): in a *binary join* readings of a main sensor pass if a
 filtering sensor has one that matches. Readings are shared; those that match in pairs but not all together travel as far
-as the user's node, where the last filter stops them.
+as the user's node, whose correlator matches the whole operator and stops them.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class MultiJoin(CorrelationRouting):
         return {to: tuple(self._joins(operator, split)) for to, split in simple.items()}
 
     def _joins(self, operator: Operator, split: Sequence[Operator]) -> list[Operator]:
-        """What of the ring lies behind one neighbour: joins with both ends there, and the ends of those that part here.
-        A join whose main part is asked for anyway is left out.
+        """What one neighbour is asked for: the joins of the ring with both ends behind it, and the single parts behind
+        it of joins whose ends lie apart. A join whose main part is asked for as a single part is left out.
         """
         position = {part.label: i for i, part in enumerate(operator.parts)}
         together = [{position[part.label] for part in there.parts} for there in split]
@@ -60,5 +60,5 @@ def _ring(operator: Operator) -> list[tuple[int, int]]:
 
 
 def _as_join(there: Operator, operator: Operator) -> Operator:
-    """A join of two that stays together keeps its main part."""
+    """The operator itself where all its parts stay together: what ``along_paths`` made of it has no main part."""
     return operator if len(there.parts) == len(operator.parts) else there

@@ -1,4 +1,4 @@
-"""``naive``: everything is forwarded, and every operator has its own result set; the others are held against it."""
+"""``naive``: everything is forwarded and every operator has its own result set: the baseline for the others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """``operator-placement``: an operator that one other covers is not forwarded; each has a result set of its own.
 
-Jurca et al., §III-A: operator placement with local knowledge only. What a covered operator asks for is taken from the
-readings of the operator that covers it, at the node where that was seen.
+Jurca et al., §III-A: operator placement with local knowledge only. The node that finds an operator covered takes its
+result set from the readings of the operator that covers it.
 """
 
 from __future__ import annotations
