@@ -1,34 +1,24 @@
-"""Messages as bytes: each comes back as it was, and whatever is no message is a ``MessageError`` and nothing else."""
+"""Messages as bytes: each comes back as it was, and bytes that are no message are a ``MessageError``."""
 
 from __future__ import annotations
 
-import gc
-import re
-from dataclasses import fields, is_dataclass, replace
-from datetime import UTC, datetime
-from math import inf, nan
+from dataclasses import replace
 
-import numpy as np
 import orjson
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.overlay.messages import EARLIEST, KINDS, LATEST, messages, operators
+from tests.overlay.messages import EARLIEST, KINDS, LATEST
+from tests.overlay.wire_examples import LONG, NAMED, OPERATOR, PUBLICATION, READING, by_value, refused
 from tests.parts.profiles import examples
-from tests.strategies import MOST
-from tests.test_stored_bodies import seen
-from tidegate.errors import MessageError, TidegateError
 from tidegate.language import DEFAULT_LIMITS
-from tidegate.model import Publication
-from tidegate.overlay import wire
 from tidegate.overlay.messages import (
     Announce,
     Deliver,
     Interest,
     Message,
     Publish,
-    Reading,
     Refuse,
     Revoke,
     Subscribe,
@@ -37,45 +27,6 @@ from tidegate.overlay.messages import (
 )
 from tidegate.overlay.operators import Operator, OperatorPart
 from tidegate.overlay.wire import MOST_BYTES, SYNC_TIMES, checked, decode, encode, size
-
-NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
-PUBLICATION = Publication(
-    "p1", "z7", NOON, {"no2": 41.5, "wave": [1.0, nan, -inf]}, phase="START", location=(7.25, 46), valid_until=NOON
-)
-OPERATOR = Operator(
-    "s1",
-    (OperatorPart("ambient", -5.5, inf, "z7"), OperatorPart("wind", -inf, 3, region=(-inf, 46.0, 7.5, inf))),
-    300_000_000,
-    near=250.0,
-    main=1,
-)
-READING = Reading("r1", "z7", 12.5, 1_190_000_000_000_000)
-NAMED = replace(READING, id='é"', value=-0.0, time=-1, results=("s1[z7,a]", "s2"))
-
-
-def by_value(message):
-    """A message as something to compare: numbers by their bits, publications as expressions see them."""
-    if isinstance(message, Publication):
-        held = {field.name: getattr(message, field.name) for field in fields(message)}
-        attributes = {name: seen(value) for name, value in held.pop("attributes").items()}
-        return {name: seen(value) for name, value in held.items()}, attributes
-    if is_dataclass(message):
-        return type(message), *(by_value(getattr(message, field.name)) for field in fields(message))
-    if isinstance(message, tuple):
-        return tuple(map(by_value, message))
-    return float(message).hex() if isinstance(message, int | float) else message
-
-
-def refused(act, *parts):
-    with pytest.raises(TidegateError) as caught:
-        act()
-    assert type(caught.value) is MessageError, repr(caught.value)
-    message = str(caught.value)
-    assert re.match(r"expected .+; got .+", message, re.DOTALL)
-    assert len(message) < 2000
-    for part in parts:
-        assert part in message
-
 
 # --- as they were ---------------------------------------------------------------------------------------------------
 
@@ -196,7 +147,6 @@ SUBSCRIBE, PUBLISH, DELIVER = Subscribe(OPERATOR), Publish(PUBLICATION), Deliver
 SYNC = Sync((Announce("z7", "a"), Announce("z8", "a")), (SUBSCRIBE, Interest("s3", "TRUE")), ("r1", "r2"))
 PART, PUB = ("operator", "parts", 0), "publication"
 MANY = [{"attribute": f"a{i}", "low": 0, "high": 1} for i in range(DEFAULT_LIMITS.filters + 1)]
-LONG = "x" * 1025
 
 BYTES = {
     "text": ("text", "bytes", "'text'"),
@@ -361,326 +311,3 @@ def test_nothing_else_is_longer_by_saying_that_it_is_a_sync():
     assert decode(twice) == message
     refused(lambda: decode(twice, 500), "at most 500 bytes")
     refused(lambda: decode(encode(message), 500), "at most 500 bytes")
-
-
-# --- anything at all ------------------------------------------------------------------------------------------------
-
-
-def taken_or_refused(data):
-    """Whatever is taken is a message, and comes back; whatever is not is a ``MessageError``."""
-    try:
-        message = decode(data)
-    except MessageError:
-        refused(lambda: decode(data))
-        return
-    assert checked(message) is message
-    again = encode(message)
-    assert by_value(decode(again)) == by_value(message)
-    assert size(message) == len(again)
-
-
-@examples(300)
-@given(st.binary(max_size=200))
-@example(b'{"v":1}')
-@example(b'{"v":1,"kind":"sync","wanted":[[]]}')
-def test_random_bytes(data):
-    taken_or_refused(data)
-
-
-_json = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
-_words = st.sampled_from(
-    ["v", "kind", "id", "source", "value", "time", "results", "attribute", "location", "operator", "parts", "wanted"]
-)
-
-
-@examples(200)
-@given(st.sampled_from(sorted(KINDS)), st.dictionaries(_words, _json, max_size=6))
-def test_random_objects(kind, held):
-    taken_or_refused(orjson.dumps({"v": 1, "kind": kind, **held}))
-
-
-@examples(200)
-@given(messages, st.data())
-def test_damaged_bytes(message, data):
-    text = bytearray(encode(message))
-    for _ in range(data.draw(st.integers(1, 3))):
-        place = data.draw(st.integers(0, len(text) - 1))
-        way = data.draw(st.sampled_from(["flip", "drop", "insert", "cut", "double"]))
-        if way == "flip":
-            text[place] ^= 1 << data.draw(st.integers(0, 7))
-        elif way == "drop" and len(text) > 1:
-            del text[place]
-        elif way == "insert":
-            text[place:place] = data.draw(
-                st.sampled_from([b'"', b"{", b"}", b"[", b",", b"\\", b"9" * 400, b"\xff", b"-"])
-            )
-        elif way == "cut" and place:
-            del text[place:]
-        else:
-            text += text[place:]
-    taken_or_refused(bytes(text))
-
-
-def spots(json, holder=None, key=None):
-    """All places in the JSON, as what holds them and their key."""
-    if holder is not None:
-        yield holder, key
-    inner = json.items() if isinstance(json, dict) else enumerate(json) if isinstance(json, list) else ()
-    for step, value in list(inner):
-        yield from spots(value, json, step)
-
-
-def deep(depth):
-    found = 1
-    for _ in range(depth):
-        found = [found]
-    return found
-
-
-_SWAPS = [None, True, False, 0, 1, -1, 2**64 - 1, -(2**63), 1e308, -0.0, "", "x", "\0", [], {}, [None], {"": None}]
-_junk = st.one_of(
-    st.sampled_from([*_SWAPS, [[1, 2], {"a": []}], {"kind": "reading"}, {"gap": "NaN"}]),
-    st.integers(1, 200).map(deep),
-    st.just(1025).map(lambda n: "x" * n),
-    _json,
-)
-
-
-@examples(250)
-@given(messages, st.data())
-def test_fields_with_other_values(message, data):
-    json = orjson.loads(encode(message))
-    for _ in range(data.draw(st.integers(1, 2))):
-        found = list(spots(json))
-        holder, key = found[data.draw(st.integers(0, len(found) - 1))]
-        way = data.draw(st.sampled_from(["swap", "swap", "drop", "add", "elsewhere"]))
-        if way == "swap":
-            holder[key] = data.draw(_junk)
-        elif way == "drop":
-            del holder[key]
-        elif isinstance(holder, list):
-            holder.append(holder[key])
-        elif way == "add":
-            holder[data.draw(_words | st.text(max_size=3))] = data.draw(_junk)
-        else:
-            other, place = found[data.draw(st.integers(0, len(found) - 1))]
-            holder[key] = orjson.loads(orjson.dumps(other[place])) if place in other or type(other) is list else None
-        if not list(spots(json)):
-            break
-    taken_or_refused(orjson.dumps(json))
-
-
-# --- objects that are no messages -----------------------------------------------------------------------------------
-
-
-class Shout(str):
-    pass
-
-
-def part(**other):
-    return OperatorPart(**{"attribute": "a", "low": 0.0, "high": 1.0} | other)
-
-
-def subscribe(*parts, **other):
-    return Subscribe(Operator(**{"id": "s", "parts": parts or (part(),), "window": 5} | other))
-
-
-class Later(Reading):
-    pass
-
-
-half_made = object.__new__(Reading)
-object.__setattr__(half_made, "id", "r1")
-changed = Publication("p", "z", NOON, {"a": [1]})
-changed.attributes["a"].append(object())
-
-OBJECTS = {
-    "none": (None, "an object of class Announce, Revoke", "message"),
-    "text": ("reading", "an object of class Announce", "'reading'"),
-    "bytes": (encode(READING), "an object of class Announce", "bytes"),
-    "dict": ({"kind": "reading"}, "an object of class Announce"),
-    "class": (Reading, "an object of class Announce"),
-    "operator": (OPERATOR, "an object of class Announce", "Operator"),
-    "publication": (PUBLICATION, "an object of class Announce", "Publication"),
-    "list": ([READING], "an object of class Announce"),
-    "kin": (Later("r1", "z7", 1.0, 0), "an object of class Announce", "Later"),
-    "half made": (half_made, "a non-empty string", "message.source"),
-    "id none": (replace(READING, id=None), "a non-empty string", "message.id"),
-    "id empty": (replace(READING, id=""), "a non-empty string"),
-    "id long": (replace(READING, id=LONG), "at most 1024 characters"),
-    "id surrogate": (replace(READING, id="\ud800"), "Unicode text", "lone surrogate"),
-    "id bytes": (replace(READING, id=b"r1"), "a non-empty string", "bytes"),
-    "id kin of text": (replace(READING, id=Shout("r1")), "a non-empty string"),
-    "source empty": (replace(READING, source=""), "a non-empty string", "message.source"),
-    "source long": (replace(READING, source=LONG), "at most 1024 characters", "message.source"),
-    "source number": (replace(READING, source=7), "a non-empty string", "message.source"),
-    "source surrogate": (replace(READING, source="é\udfff"), "Unicode text", "message.source"),
-    "value nan": (replace(READING, value=nan), "a finite number", "nan", "message.value"),
-    "value inf": (replace(READING, value=inf), "a finite number", "inf"),
-    "value -inf": (replace(READING, value=-inf), "a finite number", "-inf"),
-    "value text": (replace(READING, value="1"), "a finite number"),
-    "value none": (replace(READING, value=None), "a finite number"),
-    "value true": (replace(READING, value=True), "a finite number"),
-    "value huge": (replace(READING, value=10**400), "a finite number", "77 digits"),
-    "value odd": (replace(READING, value=2**53 + 1), "a 64-bit float"),
-    "value array": (replace(READING, value=np.ones(3)), "a finite number"),
-    "value numpy nan": (replace(READING, value=np.float64(nan)), "a finite number"),
-    "time none": (replace(READING, time=None), "years 0001 to 9999", "message.time"),
-    "time float": (replace(READING, time=1.0), "years 0001 to 9999"),
-    "time true": (replace(READING, time=True), "years 0001 to 9999"),
-    "time early": (replace(READING, time=EARLIEST - 1), "years 0001 to 9999"),
-    "time late": (replace(READING, time=LATEST + 1), "years 0001 to 9999"),
-    "time datetime": (replace(READING, time=NOON), "years 0001 to 9999", "datetime"),
-    "time numpy": (replace(READING, time=np.int64(5)), "years 0001 to 9999", "int64"),
-    "results none": (replace(READING, results=None), "a tuple", "message.results"),
-    "results list": (replace(READING, results=["s"]), "a tuple", "a list of 1"),
-    "results empty list": (replace(READING, results=[]), "a tuple", "a list of 0"),
-    "results text": (replace(READING, results="s"), "a tuple"),
-    "results number": (replace(READING, results=("s", 1)), "a non-empty string", "message.results[1]"),
-    "results empty": (replace(READING, results=("",)), "a non-empty string"),
-    "results long": (replace(READING, results=("x" * 19_585,)), "at most 19584 characters"),
-    "results surrogate": (replace(READING, results=("\ud800",)), "Unicode text"),
-    "location list": (Announce("z", "a", [0, 0]), "a point (lon, lat)", "message.location"),
-    "location far": (Announce("z", "a", (0, 91)), "lat in [-90, 90]", "message.location[1]"),
-    "location nan": (Announce("z", "a", (nan, 0)), "lon in [-180, 180]"),
-    "location numpy": (Announce("z", "a", np.zeros(2)), "a point (lon, lat)"),
-    "revoke none": (Revoke(None), "a non-empty string"),
-    "subscribe text": (Subscribe("no2 > 40"), "an object of class Operator", "message.operator"),
-    "parts list": (subscribe(parts=[part()]), "a tuple", "message.operator.parts"),
-    "parts many": (subscribe(*(part(attribute=f"a{i}") for i in range(17))), "at most 16", "17"),
-    "part bounds text": (subscribe(part(low="a", high="b")), "no bound", "message.operator.parts[0].low"),
-    "part bounds true": (subscribe(part(low=False, high=True)), "no bound"),
-    "part beyond": (subscribe(part(low=inf, high=inf)), "no bound", "inf", "parts[0].low"),
-    "part below": (subscribe(part(low=-inf, high=-inf)), "no bound", "-inf", "parts[0].high"),
-    "part integer": (subscribe(part(high=2**53 + 1)), "a 64-bit float"),
-    "part region long": (subscribe(part(region=(0, 0, 1, 1, 1))), "west, south, east and north"),
-    "part region list": (subscribe(part(region=[0, 0, 1, 1])), "west, south, east and north"),
-    "part region text": (subscribe(part(region=("a", "a", "b", "b"))), "no bound", "region[0]"),
-    "part region beyond": (subscribe(part(region=(inf, 0.0, inf, 1.0))), "no bound", "region[0]"),
-    "part attribute long": (subscribe(part(attribute=LONG)), "at most 1024 characters"),
-    "part source surrogate": (subscribe(part(source="\ud800")), "Unicode text"),
-    "window true": (subscribe(window=True), "a window"),
-    "window long": (subscribe(window=31_622_400_000_001), "a window of at most 366 days"),
-    "near true": (subscribe(near=True), "a distance in metres"),
-    "main float": (subscribe(main=0.0), "the position of a part"),
-    "operator long": (subscribe(id="x" * 19_585), "at most 19584 characters"),
-    "where dict": (Interest("s", {"op": "="}), "a non-empty string", "message.where"),
-    "unsubscribe number": (Unsubscribe(5), "a non-empty string"),
-    "publish text": (Publish("p"), "an object of class Publication", "message.publication"),
-    "publish surrogate": (Publish(Publication("p", "z", NOON, {"\ud800": 1})), "Unicode text"),
-    "sync list": (Sync(announced=[Announce("z", "a")]), "a tuple", "message.announced"),
-    "sync reading": (Sync(wanted=(READING,)), "an object of class Subscribe, Interest", "message.wanted[0]"),
-    "sync held twice": (Sync(held=("a", "b", "a")), "each of them once", "'a' twice"),
-    "sync held unhashable": (Sync(held=("a", [])), "a non-empty string", "message.held[1]"),
-    "sync source twice": (Sync((Announce("z", "a"), Announce("z", "b"))), "each of them once", "message.announced"),
-    "sync wanted twice": (Sync(wanted=(subscribe(), Interest("s", "TRUE"))), "each of them once", "'s' twice"),
-    "refuse none": (Refuse(None), "a non-empty string", "message.reason"),
-    "refuse code": (Refuse("why", 5), "a non-empty string", "message.code"),
-    "deliver one": (Deliver("s", READING), "a tuple", "message.events"),
-    "deliver revoke": (Deliver("s", (READING, Revoke("z"))), "an object of class Reading, Publish", "events[1]"),
-    "deliver nan": (Deliver("s", (replace(READING, value=nan),)), "a finite number", "message.events[0].value"),
-}
-
-
-@pytest.mark.parametrize("name", OBJECTS)
-def test_objects_that_are_refused(name):
-    message, *parts = OBJECTS[name]
-    refused(lambda: checked(message), *parts)
-    refused(lambda: encode(message), *parts)
-    refused(lambda: checked(message), *parts)
-
-
-def test_a_publication_that_was_changed_has_no_bytes():
-    refused(lambda: encode(Publish(changed)), "values that JSON has", "message")
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        replace(READING, value=5),
-        replace(READING, value=np.float64(12.5)),
-        replace(READING, value=2**53),
-        replace(READING, time=EARLIEST, source="é" * 1024, id="x" * 1024),
-        replace(READING, time=LATEST, value=1.7976931348623157e308, results=("x" * 19_584,)),
-        Announce("z7", "a", (180, -90)),
-        Subscribe(
-            Operator("s", (OperatorPart("a", np.float64(-inf), np.float64(1), region=(-inf, -1, inf, inf)),), 5, near=7)
-        ),
-    ],
-)
-def test_numbers_of_other_classes_are_taken(message):
-    assert checked(message) is message
-    assert decode(encode(message)) == message
-    assert size(message) == len(encode(message))
-
-
-def test_what_a_node_splits_off_has_a_name_that_is_taken():
-    far = (-MOST, -MOST, -5e-324, -1.2345678901234567e-300)
-    identified = tuple(part(source=f"{i:01024}") for i in range(16))
-    abstract = tuple(part(attribute=f"{i:01024}", region=far) for i in range(16))
-    for parts in (identified, abstract):
-        whole = Operator("s" * 1024, parts, 5)
-        for operator in (whole, whole.only(range(16), 3), whole.only(range(15))):
-            message = Subscribe(operator)
-            assert decode(encode(message)) == message
-            assert decode(encode(Unsubscribe(operator.id))).id == operator.id
-            assert checked(replace(READING, results=(operator.id,)))
-
-
-@given(st.data())
-@examples(200)
-def test_what_is_checked_has_bytes_and_comes_back(data):
-    """An object with any value in any field is refused, or travels."""
-    message = data.draw(messages)
-    field = data.draw(st.sampled_from(fields(message)))
-    odd = data.draw(_junk | st.just(()) | messages | operators() | st.floats() | st.tuples(messages, _json))
-    message = replace(message, **{field.name: odd})
-    try:
-        checked(message)
-    except MessageError:
-        refused(lambda: encode(message))
-        return
-    encoded = encode(message)
-    assert by_value(decode(encoded)) == by_value(message)
-    assert size(message) == len(encoded)
-
-
-# --- length ---------------------------------------------------------------------------------------------------------
-
-
-@examples(200)
-@given(KINDS["reading"])
-@example(replace(READING, value=1e22, id='"\\\n\x7fé😀'))
-def test_the_length_of_readings(message):
-    assert size(message) == len(encode(message))
-
-
-def test_the_length_of_operators_that_come_and_go():
-    """The memory of an operator may be that of another before."""
-    for i in range(2000):
-        message = Subscribe(Operator("s" * (i % 7 + 1), (part(high=float(i)),) if i % 2 else (part(low=-0.0),), 5))
-        assert size(message) == len(encode(message))
-        assert size(message) == len(encode(message))
-    assert size(Subscribe(Operator("s", (part(low=0.0),), 5))) + 1 == size(
-        Subscribe(Operator("s", (part(low=-0.0),), 5))
-    )
-
-
-def test_nothing_is_kept_of_an_operator_that_is_gone():
-    message = Subscribe(Operator("gone", (part(),), 5))
-    before = len(wire._known)
-    checked(message)
-    assert len(wire._known) == before + 1
-    del message
-    gc.collect()
-    assert len(wire._known) <= before
-
-
-def test_an_operator_that_is_refused_stays_refused():
-    message = subscribe(part(low="a", high="b"))
-    for act in (checked, encode, size, checked):
-        refused(lambda act=act: act(message), "no bound")
