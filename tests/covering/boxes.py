@@ -9,10 +9,7 @@ from sys import float_info
 import numpy as np
 from hypothesis import strategies as st
 
-from tidegate.covering.subsumption import (
-    Boxes,
-    Probabilistic,
-)
+from tidegate.covering.subsumption import Boxes, Probabilistic
 
 MAX = float_info.max
 #: Bounds next to each other, and at the ends of what there is.

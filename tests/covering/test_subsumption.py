@@ -11,15 +11,7 @@ from hypothesis import strategies as st
 
 from tests.covering.boxes import MAX, bounds, boxes_of, chance, decide, is_covered, questions, tiles
 from tests.parts.profiles import examples
-from tidegate.covering.subsumption import (
-    NAMES,
-    Boxes,
-    Exact,
-    Nothing,
-    Pairwise,
-    Probabilistic,
-    subsumption_named,
-)
+from tidegate.covering.subsumption import NAMES, Boxes, Exact, Nothing, Pairwise, Probabilistic, subsumption_named
 from tidegate.errors import SettingError, SubscriptionError
 from tidegate.kernels.subsumption import NO, UNDECIDED, YES, in_union
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from tests.covering.boxes import MAX, bounds, boxes_of, chance, decide
-from tidegate.covering.subsumption import (
-    Exact,
-)
+from tidegate.covering.subsumption import Exact
 
 #: A box, what others leave free of it, and how large a part that is: as small as the estimate takes holes to be.
 HOLES = [

@@ -19,12 +19,7 @@ from tests.overlay.covering_networks import (
     publication,
 )
 from tidegate.overlay.conditions import LIFE, inside, read
-from tidegate.overlay.messages import (
-    LOCAL,
-    Interest,
-    Publish,
-    Unsubscribe,
-)
+from tidegate.overlay.messages import LOCAL, Interest, Publish, Unsubscribe
 from tidegate.overlay.node import Node
 from tidegate.overlay.strategies.covering import Covering
 

@@ -14,12 +14,7 @@ from tests.parts.profiles import examples
 from tidegate.engine import Engine
 from tidegate.model import Publication, Subscription
 from tidegate.overlay.conditions import LIFE, inside, read
-from tidegate.overlay.messages import (
-    Interest,
-    Message,
-    Publish,
-    Unsubscribe,
-)
+from tidegate.overlay.messages import Interest, Message, Publish, Unsubscribe
 from tidegate.overlay.strategies.covering import Covering
 
 PLAIN = (

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 
+from tests.drawn_publications import MOST
 from tests.overlay.messages import EARLIEST, KINDS, LATEST
 from tests.overlay.wire_examples import LONG, NOON, OPERATOR, PUBLICATION, READING, part, refused, subscribe
 from tests.parts.profiles import examples
-from tests.strategies import MOST
 from tidegate.model import Publication
 from tidegate.overlay import wire
 from tidegate.overlay.messages import (

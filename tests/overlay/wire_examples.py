@@ -12,10 +12,7 @@ import pytest
 from tests.test_stored_bodies import seen
 from tidegate.errors import MessageError, TidegateError
 from tidegate.model import Publication
-from tidegate.overlay.messages import (
-    Reading,
-    Subscribe,
-)
+from tidegate.overlay.messages import Reading, Subscribe
 from tidegate.overlay.operators import Operator, OperatorPart
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)

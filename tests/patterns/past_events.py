@@ -7,9 +7,7 @@ from datetime import timedelta
 import tidegate as tg
 from tests.patterns.following_oracle import act, assert_same, wheres_of
 from tests.patterns.oracle import World
-from tests.patterns.strategies import (
-    at,
-)
+from tests.patterns.strategies import at
 
 NONE = timedelta(0)
 

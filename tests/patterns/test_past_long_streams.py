@@ -9,17 +9,7 @@ import pytest
 
 import tidegate as tg
 from tests.patterns.past_events import event, follows
-from tests.patterns.strategies import (
-    BESIDE,
-    INNER,
-    RELATIONS,
-    Action,
-    lasting,
-    looks_back,
-    pieces,
-    thrown,
-    unruly,
-)
+from tests.patterns.strategies import BESIDE, INNER, RELATIONS, Action, lasting, looks_back, pieces, thrown, unruly
 
 
 def long_run(seed: int, length: int, most: int, depth: int = 2, lateness: float = 0, keep=None, **options) -> None:

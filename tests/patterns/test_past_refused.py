@@ -13,10 +13,7 @@ import tidegate as tg
 from tests.parts.profiles import examples
 from tests.patterns.following_oracle import latenesses, told
 from tests.patterns.past_events import counted, event, follows, ids, part
-from tests.patterns.strategies import (
-    at,
-    looking_back_scripts,
-)
+from tests.patterns.strategies import at, looking_back_scripts
 from tidegate.testing import as_table
 
 # --- refused ------------------------------------------------------------------------------------------------------

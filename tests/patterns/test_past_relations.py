@@ -9,10 +9,7 @@ import pytest
 import tidegate as tg
 from tests.patterns.past_by_hand import TOLERATED, TOLERATED_POINTS
 from tests.patterns.past_events import counted, event, ids, part
-from tests.patterns.strategies import (
-    RELATIONS,
-    at,
-)
+from tests.patterns.strategies import RELATIONS, at
 
 
 def test_before():

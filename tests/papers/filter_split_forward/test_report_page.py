@@ -15,11 +15,7 @@ from bench.papers.filter_split_forward.figures import draw
 from bench.papers.filter_split_forward.page import page, write
 from bench.papers.filter_split_forward.reasons import reasons
 from bench.papers.filter_split_forward.results_folder import ResultsFolder
-from bench.papers.filter_split_forward.rows import (
-    EXACT,
-    FIGURES,
-    Cells,
-)
+from bench.papers.filter_split_forward.rows import EXACT, FIGURES, Cells
 from bench.papers.filter_split_forward.simulate import SCHEMA
 from bench.papers.filter_split_forward.verdicts import weigh
 from tests.papers.filter_split_forward.sweep_rows import changed, claim, ours, stretched, sweep

@@ -5,10 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.papers.filter_split_forward.reasons import reasons
-from bench.papers.filter_split_forward.rows import (
-    EXACT,
-    Cells,
-)
+from bench.papers.filter_split_forward.rows import EXACT, Cells
 from bench.papers.filter_split_forward.selectivity import selectivity, wanted
 from bench.papers.filter_split_forward.verdicts import HOLDS, PARTLY, findings, weigh
 from tests.papers.filter_split_forward.sweep_rows import changed, claim, ours, row, stretched, sweep, verdict

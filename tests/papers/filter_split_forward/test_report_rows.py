@@ -8,12 +8,7 @@ import pyarrow as pa
 import pytest
 
 from bench.papers.filter_split_forward.confidence import Estimate, estimate, student
-from bench.papers.filter_split_forward.rows import (
-    EXACT,
-    JOIN,
-    NAIVE,
-    Cells,
-)
+from bench.papers.filter_split_forward.rows import EXACT, JOIN, NAIVE, Cells
 from tests.papers.filter_split_forward.sweep_rows import row, sweep
 from tidegate.errors import SettingError
 

@@ -10,12 +10,7 @@ from bench.papers.filter_split_forward import verdicts
 from bench.papers.filter_split_forward.claim_kinds import Below, Wider
 from bench.papers.filter_split_forward.claims import CLAIMS
 from bench.papers.filter_split_forward.reasons import reasons
-from bench.papers.filter_split_forward.rows import (
-    EXACT,
-    JOIN,
-    PLACEMENT,
-    Cells,
-)
+from bench.papers.filter_split_forward.rows import EXACT, JOIN, PLACEMENT, Cells
 from bench.papers.filter_split_forward.verdicts import DIFFERS, HOLDS, PARTLY, findings, weigh
 from tests.papers.filter_split_forward.sweep_rows import COUNTS, SEEDS, changed, claim, ours, row, sweep, verdict
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta
 
-import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
@@ -14,134 +13,27 @@ from hypothesis import strategies as st
 
 import tidegate as tg
 from tests.parts.profiles import examples
-from tests.strategies import ATTRIBUTES, expressions, publications
+from tests.records.drawn_records import (
+    FIELDS,
+    NOW,
+    all_rows,
+    any_json,
+    is_mixed,
+    matches,
+    records,
+    slowly,
+    table_matches,
+)
+from tests.strategies import expressions
 from tests.test_laws import ALL
-from tidegate.errors import PublicationError, TidegateError
+from tidegate.errors import TidegateError
 from tidegate.index.batch import ArrowBatch
 from tidegate.language import instant
 from tidegate.model import RESERVED
-from tidegate.records import attribute_expansion, columns, expand, expand_attributes, publication
+from tidegate.records import columns, expand, expand_attributes
 from tidegate.records.json_column import field
 from tidegate.rejected_row import RejectedRow
 from tidegate.testing import subscriptions
-
-NOW = "2026-11-15T08:00:00Z"
-FIELDS = {"source": "z", "time": NOW}
-
-
-# --- records that say what publications do --------------------------------------------------------------------------
-
-
-def stamp(when, form):
-    if form == 0:
-        return when.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    if form == 1:
-        return when.isoformat()
-    return when.astimezone(timezone(timedelta(hours=-3, minutes=-30))).strftime("%Y-%m-%dt%H:%M:%S.%f999-03:30")
-
-
-def plain(value, form):
-    """The JSON that stands for a value, in one of its forms."""
-    if isinstance(value, datetime):
-        return {"timestamp": stamp(value, form)}
-    if isinstance(value, date):
-        return {"date": value.isoformat()}
-    if isinstance(value, tuple):
-        lon, lat = value
-        return {"type": "Point", "coordinates": [lon, lat, 7][: 2 + form % 2]} if form else {"lon": lon, "lat": lat}
-    return [plain(item, form) for item in value] if isinstance(value, list) else value
-
-
-def as_record(p, form, nested):
-    record = {"id": p.id, "source": p.source, "time": stamp(p.time, form)}
-    for name in ("start", "end", "valid_until"):
-        if (when := p.value(name)) is not None:
-            record[name] = stamp(when, form)
-    if p.phase is not None or form == 2:
-        record["phase"] = p.phase
-    if p.location is not None:
-        record["location"] = list(p.location) if form == 2 else plain(p.location, form)
-    attributes = {name: plain(value, form) for name, value in p.attributes.items()}
-    return record | ({"attributes": attributes} if nested else attributes)
-
-
-@st.composite
-def records(draw, mixed=True):
-    """Records of publications, among them some that are spoilt."""
-    batch = draw(publications(mixed=mixed, most=6, whole=True))
-    found = [as_record(p, draw(st.integers(0, 2)), draw(st.booleans())) for p in batch]
-    for _ in range(draw(st.integers(0, 2))):
-        record = draw(st.sampled_from(found))
-        name = draw(st.sampled_from([*RESERVED, *ATTRIBUTES, "attributes", ""]))
-        record[name] = draw(_json)
-    return found
-
-
-_scalars = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(2**70), 2**70),
-    st.floats(),
-    st.text(max_size=4),
-    st.sampled_from(
-        [NOW, "2026-02-30T00:00:00Z", "2026-11-15", "0000-01-01T00:00:00Z", "START", "x" * 1025, "é" * 1024]
-    ),
-)
-_names = st.sampled_from([*RESERVED, "lon", "lat", "type", "coordinates", "timestamp", "date", "attributes", "n", ""])
-_json = st.recursive(
-    _scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_names | st.text(max_size=2), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-def no_json(word):
-    raise ValueError(f"{word} is no JSON")
-
-
-def slowly(texts):
-    """Publications by row, the slow way; errors for what is none."""
-    found = {}
-    for row, text in enumerate(texts):
-        try:
-            found[row] = publication(json.loads(text, parse_constant=no_json), f"row {row}")
-        except (TidegateError, ValueError) as error:
-            found[row] = error
-    return found
-
-
-def is_mixed(p):
-    """Whether some list has members of several kinds, which no column can hold."""
-    lists = [value for value in p.attributes.values() if isinstance(value, list)]
-    return any(len({float if type(m) is int else type(m) for m in value}) > 1 for value in lists)
-
-
-def matches(engine, publications):
-    return sorted((n.id, n.subscription, n.publications[0]) for n in engine.publish(publications))
-
-
-def table_matches(engine, parts):
-    found = []
-    for _, table in parts:
-        rows = engine.publish(table)
-        ids = [some[0] for some in rows.column("publication_ids").to_pylist()]
-        names = (rows.column(name).to_pylist() for name in ("notification_id", "subscription_id"))
-        found += zip(*names, ids, strict=True)
-    return sorted(found)
-
-
-def all_rows(parts, faults):
-    return sorted([*(row for rows, _ in parts for row in rows.tolist()), *(fault.row for fault in faults)])
-
-
-@pytest.fixture(params=["whole", "cut"])
-def cut(request, monkeypatch):
-    """As it is, and with the bounds so low that all of them are met."""
-    if request.param == "cut":
-        monkeypatch.setattr(attribute_expansion, "MOST_TEXTS", 3)
-        monkeypatch.setattr(attribute_expansion, "MOST_BYTES", 700)
-        monkeypatch.setattr(columns, "SPARSEST", 1)
-        monkeypatch.setattr(columns, "KINDS", 2)
 
 
 @given(given=records(), nodes=st.lists(expressions(ALL), min_size=1, max_size=4))
@@ -232,6 +124,7 @@ def test_values_come_as_they_are():
 
 # --- what is none ---------------------------------------------------------------------------------------------------
 
+
 BAD = {
     "null": (None, "expected a JSON object; got null; at row 1"),
     "empty": ("", "a JSON object"),
@@ -294,7 +187,7 @@ def test_what_is_no_publication_is_a_fault(name, wanted):
     assert filled == ["id", "source", "time", *(["x"] if wanted != [] else [])]
 
 
-@given(texts=st.lists(st.none() | st.text(max_size=20) | st.binary(max_size=20) | _json.map(json.dumps), max_size=6))
+@given(texts=st.lists(st.none() | st.text(max_size=20) | st.binary(max_size=20) | any_json.map(json.dumps), max_size=6))
 @example(texts=[])
 def test_no_text_at_all_is_an_error(cut, texts):
     for wanted in (None, ["n", "id"]):
@@ -353,99 +246,3 @@ def test_names_of_their_own_do_not_fill_the_memory():
                 f"x{row}": float(row),
                 f"y{row}": "a",
             }
-
-
-# --- attributes alone -----------------------------------------------------------------------------------------------
-
-
-@given(given=records(), nodes=st.lists(expressions(ALL), min_size=1, max_size=3))
-def test_attributes_beside_columns_match_as_whole_records_do(cut, given, nodes):
-    """The columns from whole records, taken apart into columns and JSON, and put together again."""
-    texts = [json.dumps(record) for record in given]
-    engine = tg.Engine(subscriptions(nodes))
-    for _, table in expand(texts, None)[0]:
-        fields = table.select([name for name in table.column_names if name in RESERVED])
-        good = {p.id: p for p in slowly(texts).values() if isinstance(p, tg.Publication)}
-        ids = table.column("id").to_pylist()
-        if len(set(ids)) < len(ids):
-            continue
-        attributes = [json.dumps({k: plain(v, 0) for k, v in good[id].attributes.items()}) for id in ids]
-        parts, faults = expand_attributes(fields.append_column("more", pa.array(attributes)), "more", None)
-        assert faults == []
-        assert table_matches(engine, parts) == table_matches(engine, [(None, table)])
-
-
-def table_of(*texts, **more):
-    ids = pa.array([f"p{i}" for i in range(len(texts))])
-    attributes = texts[0] if isinstance(texts[0], pa.Array) else pa.array(texts, pa.string())
-    if isinstance(texts[0], pa.Array):
-        ids = pa.array([f"p{i}" for i in range(len(attributes))])
-    return pa.table({"id": ids, "attributes": attributes, **more})
-
-
-def test_attributes_become_columns_and_null_is_none():
-    given = table_of('{"n": 1, "t": "a"}', None, '{"n": null}', "{}", level=[1, 2, 3, 4])
-    (((rows, table),), faults) = expand_attributes(given, "attributes", ["n"])
-    assert faults == []
-    assert rows.tolist() == [0, 1, 2, 3]
-    assert table.to_pydict() == {"id": ["p0", "p1", "p2", "p3"], "level": [1, 2, 3, 4], "n": [1.0, None, None, None]}
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ('{"id": "p1"}', "attribute names that are not reserved; got 'id'; at publication 'p1', row 1"),
-        ('{"event": null}', "attribute names that are not reserved"),
-        ('{"level": 2}', "an attribute that no other column has; got 'level'; at row 1"),
-        ('{"": 1}', "a non-empty string as attribute name"),
-        ('{"n": [1, null]}', "got None; at publication 'p1', attribute 'n'[1], row 1"),
-        ('{"m": {"a": 1}}', "a value, a list or an object"),
-        ("[]", "a JSON object; got []; at row 1"),
-        ("", "a JSON object"),
-    ],
-)
-def test_attributes_at_fault(text, reason):
-    given = table_of('{"n": 1}', text, '{"n": "a"}', '{"n": 2}', level=[1, 2, 3, 4])
-    parts, (fault,) = expand_attributes(given, "attributes", ["n"])
-    assert fault.row == 1
-    assert reason in fault.reason
-    assert {tuple(rows.tolist()): table.column("n").to_pylist() for rows, table in parts} == {
-        (0, 3): [1.0, 2.0],
-        (2,): ["a"],
-    }
-    assert [table.column("level").to_pylist() for _, table in parts] == [[1, 4], [3]]
-
-
-def test_the_row_without_a_usable_id_is_looked_at_too():
-    given = pa.table(
-        {
-            "id": pa.array([None, "x" * 2000, "p"]),
-            "more": ['{"n": [null]}', '{"n": [1, "a"]}', '{"n": [{"date": "2026-11-15"}]}'],
-        }
-    )
-    parts, faults = expand_attributes(given, "more", None)
-    assert ["publication '?'" in fault.reason for fault in faults] == [True, True]
-    assert [(rows.tolist(), table.column("n").to_pylist()) for rows, table in parts] == [([2], [[date(2026, 11, 15)]])]
-
-
-@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())])
-def test_kinds_of_text(kind):
-    texts = pa.array(['{"n": 1}', None, '{"n": 1}'])
-    texts = texts.dictionary_encode() if pa.types.is_dictionary(kind) else texts.cast(kind)
-    (((_, table),), faults) = expand_attributes(table_of(texts), "attributes", None)
-    assert faults == []
-    assert table.column("n").to_pylist() == [1.0, None, 1.0]
-
-
-def test_bytes_that_are_no_text_are_a_fault():
-    offsets, letters = pa.py_buffer(np.array([0, 2, 4], np.int32)), pa.py_buffer(b"{}{\xff")
-    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, letters])
-    parts, faults = expand_attributes(table_of(texts), "attributes", None)
-    assert [rows.tolist() for rows, _ in parts] == [[0]]
-    assert [fault.row for fault in faults] == [1]
-
-
-@pytest.mark.parametrize(("column", "reason"), [("level", "JSON objects as strings"), ("none", "one column none")])
-def test_a_column_that_is_no_json(column, reason):
-    with pytest.raises(PublicationError, match=reason):
-        expand_attributes(table_of("{}", level=[1]), column, None)
