@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tests.parts.profiles  # noqa: F401
-from tests.strategies import NAMESPACE, ONTOLOGY
+from tests.drawn_publications import NAMESPACE, ONTOLOGY
 from tidegate.ontologies import current
 from tidegate.ontologies.ontology import Ontology
 

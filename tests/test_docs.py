@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import tidegate as tg
 from bench.page import PAGE, page
-from tests.strategies import ONTOLOGY
+from tests.drawn_publications import ONTOLOGY
 from tidegate.cli.app import app
 from tidegate.cli.publication_files import publication, table
 from tidegate.errors import CATALOGUE

@@ -9,9 +9,10 @@ from hypothesis import given
 
 import tidegate as tg
 from tests import oracle
+from tests.drawn_publications import publications
 from tests.patterns.oracle import split
 from tests.patterns.strategies import patterns, streams
-from tests.strategies import CONDITIONS, expressions, publications
+from tests.strategies import CONDITIONS, expressions
 from tidegate import testing as laws
 from tidegate.language.parse import parse
 from tidegate.language.tree import Call, Literal

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import oracle
+from tests.drawn_publications import publications
 from tests.parts.profiles import examples
-from tests.strategies import CONDITIONS, conditions, expressions, publications
+from tests.strategies import CONDITIONS, conditions, expressions
 from tidegate import testing as laws
 from tidegate.index import axes, segment
 from tidegate.language import parse

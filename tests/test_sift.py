@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
-from tests.strategies import conditions, publications
+from tests.drawn_publications import publications
+from tests.strategies import conditions
 from tests.test_laws import ALL
 from tidegate.index.batch import ArrowBatch, sift
 from tidegate.predicates.column import PointLists

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import tests.strategies as some
+import tests.drawn_publications as some
 from tidegate.index.batch import ArrowBatch, ObjectBatch
 from tidegate.model import RESERVED, Publication, micros
 from tidegate.predicates.column import READINGS, column

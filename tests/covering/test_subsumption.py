@@ -1,111 +1,19 @@
-"""Whether a box lies in a union of boxes: exactly, held against every cell of the grid of all bounds, and by chance."""
+"""Whether a box lies in a union of boxes, exactly: held against every cell of the grid of all bounds."""
 
 from __future__ import annotations
 
-from itertools import product
 from math import inf, nan, nextafter
-from sys import float_info
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.covering.boxes import MAX, bounds, boxes_of, chance, decide, is_covered, questions, tiles
 from tests.parts.profiles import examples
-from tidegate.covering.subsumption import (
-    NAMES,
-    Boxes,
-    Exact,
-    Nothing,
-    Pairwise,
-    Probabilistic,
-    subsumption_named,
-)
+from tidegate.covering.subsumption import NAMES, Boxes, Exact, Nothing, Pairwise, Probabilistic, subsumption_named
 from tidegate.errors import SettingError, SubscriptionError
 from tidegate.kernels.subsumption import NO, UNDECIDED, YES, in_union
-
-MAX = float_info.max
-#: Bounds next to each other, and at the ends of what there is.
-FLOATS = sorted(
-    {-inf, -MAX, nextafter(-MAX, inf), 5e-324, -5e-324, 0.0, inf, MAX, nextafter(MAX, 0)}
-    | {y for x in (-1.5, 0.1, 3.0) for y in (nextafter(x, -inf), x, nextafter(x, inf))}
-)
-
-
-# --- the oracle -------------------------------------------------------------------------------------------------------
-
-
-def holds(box, point):
-    return all(low <= x <= high for (low, high), x in zip(box, point, strict=True))
-
-
-def is_covered(box, boxes):
-    """One point of every cell of the grid that all bounds make: where a cell begins, a box begins or has just ended."""
-    begins = []
-    for k, (low, high) in enumerate(box):
-        candidates = {low} | {b[k][0] for b in boxes} | {nextafter(b[k][1], inf) for b in boxes}
-        begins.append([x for x in candidates if low <= x <= high])
-    return all(any(holds(b, point) for b in boxes) for point in product(*begins))
-
-
-# --- drawing ----------------------------------------------------------------------------------------------------------
-
-
-def boxes_on(bounds, d):
-    interval = st.tuples(bounds, bounds).map(lambda pair: (min(pair), max(pair)))
-    return st.tuples(*[interval] * d)
-
-
-@st.composite
-def questions(draw):
-    """A box and others, on a grid so small that they often cover it; a few cover nearly all to begin with."""
-    d = draw(st.integers(1, 4))
-    grid = st.integers(0, 3 if d == 4 else 5).map(float)
-    bounds = grid if d == 4 or draw(st.booleans()) else st.sampled_from(FLOATS)
-    box = draw(boxes_on(bounds, d))
-    boxes = draw(st.lists(boxes_on(bounds, d), max_size=8))
-    for _ in range(draw(st.integers(0, 3))):  # all of the box but on one side of a dimension: these cover it together
-        k, side, bound = draw(st.integers(0, d - 1)), draw(st.booleans()), draw(bounds)
-        low, high = box[k]
-        part = (low, max(low, bound)) if side else (min(high, bound), high)
-        boxes.append((*box[:k], part, *box[k + 1 :]))
-    return box, boxes
-
-
-def tiles(rng, d, count):
-    """Boxes that together are a box exactly, no point twice, by cutting one of them again and again."""
-    box = [(-1.0, 1.0)] * d
-    found = [box]
-    while len(found) < count:
-        tile = found.pop(rng.integers(len(found)))
-        k = int(rng.integers(d))
-        low, high = tile[k]
-        cut = low if rng.random() < 0.2 else float(rng.uniform(low, high))
-        if nextafter(cut, inf) > high:
-            found.append(tile)
-            continue
-        found += [[*tile[:k], part, *tile[k + 1 :]] for part in ((low, cut), (nextafter(cut, inf), high))]
-    return box, found
-
-
-def bounds(box):
-    return np.array([low for low, _ in box]), np.array([high for _, high in box])
-
-
-def boxes_of(boxes, d):
-    among = Boxes(d)
-    for box in boxes:
-        among.add(*bounds(box))
-    return among
-
-
-def decide(way, box, boxes):
-    return way.covered(*bounds(box), boxes_of(boxes, len(box)))
-
-
-def chance(error=1e-3, most=1_000, seed=0):
-    return Probabilistic(np.random.default_rng(seed), error=error, most=most)
-
 
 # --- exactly ----------------------------------------------------------------------------------------------------------
 
@@ -242,90 +150,6 @@ def test_exact_at_the_edges(box, boxes, expected):
     assert is_covered(box, boxes) is expected
     assert decide(Exact(), box, boxes) is expected
     assert decide(chance(), box, boxes) or not expected
-
-
-# --- by chance --------------------------------------------------------------------------------------------------------
-
-#: A box, what others leave free of it, and how large a part that is: as small as the estimate takes holes to be.
-HOLES = [
-    ([(0.0, 1.0)], [[(0.0, 0.9)]], 0.1),
-    ([(0.0, 1.0)] * 2, [[(0.0, 0.9), (0.0, 1.0)], [(0.0, 1.0), (0.0, 0.9)]], 0.01),
-    ([(0.0, 1.0)] * 2, [[(0.1, 2.0), (-1.0, 1.0)], [(0.0, 1.0), (0.1, 1.0)]], 0.01),
-]
-
-
-@pytest.mark.parametrize(("box", "boxes", "part"), HOLES)
-@pytest.mark.parametrize("error", [0.5, 0.2, 0.05])
-def test_the_measured_error_is_as_stated(box, boxes, part, error):
-    way, among, trials = chance(error), boxes_of(boxes, len(box)), 4_000
-    wrong = sum(way.covered(*bounds(box), among) for _ in range(trials))
-    needed = int(np.ceil(np.log(error) / np.log(1 - part)))
-    stated = (1 - part) ** needed
-    assert way.reached == pytest.approx(stated)
-    assert stated <= error
-    spread = 4 * np.sqrt(stated * (1 - stated) / trials)
-    assert stated - spread < wrong / trials < stated + spread
-    assert way.undecided == 0
-    assert way.points <= needed * trials
-
-
-def test_few_points_are_counted_as_undecided_and_their_bound_is_known():
-    box, boxes, part = HOLES[1]
-    among = boxes_of(boxes, 2)
-    way = chance(error=1e-3, most=5)
-    said = sum(way.covered(*bounds(box), among) for _ in range(1_000))
-    assert way.undecided == said
-    assert said / 1_000 == pytest.approx((1 - part) ** 5, abs=0.03)
-    assert way.reached == pytest.approx((1 - part) ** 5)
-    assert chance(1e-3).covered(*bounds(box), among) is False
-
-
-def test_chance_is_repeatable_and_counts_its_work():
-    box, boxes, _ = HOLES[1]
-    among = boxes_of(boxes, 2)
-
-    def run(seed):
-        way = chance(0.3, seed=seed)
-        return [way.covered(*bounds(box), among) for _ in range(50)], way.points, way.compared
-
-    assert run(3) == run(3) != run(4)
-    said, points, compared = run(3)
-    assert 0 < sum(said) < 50
-    assert points + 2 * 50 <= compared <= 2 * points + 2 * 50
-
-
-def test_certain_answers_take_no_points():
-    way = chance()
-    assert decide(way, [(0, 1)], [[(5, 6)], [(0, 1)]]) is True
-    assert decide(way, [(0, 1)], [[(5, 6)], [(-2, -1)]]) is False
-    assert decide(way, [(0, 1)], []) is False
-    assert (way.points, way.compared, way.undecided, way.reached) == (0, 4, 0, 0.0)
-
-
-@pytest.mark.parametrize("end", [MAX, inf])
-def test_where_a_box_is_endless_points_are_drawn_where_others_end(end):
-    among = boxes_of([[(10.0, end)], [(-end, 4.0)]], 1)
-    assert chance().covered(np.array([0.0]), np.array([end]), among) is False
-    assert chance().covered(np.array([-end]), np.array([end]), among) is False
-    assert chance().covered(np.array([-end]), np.array([4.5]), among) is False
-    among.add([3.0], [11.0])
-    assert chance().covered(np.array([-end]), np.array([end]), among) is True
-
-
-def test_what_lies_too_far_out_to_be_drawn_is_undecided():
-    way = chance(most=7)
-    assert decide(way, [(-inf, 5.0)], [[(-MAX, 5.0)]]) is True
-    assert decide(way, [(1e305, inf)], [[(2e305, inf)], [(0, 1e305)]]) is True
-    assert (way.undecided, way.points, way.reached) == (2, 14, 1.0)
-
-
-def test_a_hole_narrower_than_any_strip_may_be_missed():
-    """The estimate is the paper's, and this is where it ends; the exact way is not misled."""
-    box, boxes = [(0.0, 1.0)], [[(0.0, 0.5)], [(0.5 + 1e-9, 1.0)]]
-    way = chance(1e-6)
-    assert decide(way, box, boxes) is True
-    assert way.reached < 1e-6
-    assert decide(Exact(), box, boxes) is False
 
 
 # --- the set, and what is refused -------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import tidegate as tg
 from tests.parts.profiles import examples
-from tests.patterns.oracle import POINT_RELATIONS, RELATIONS, World, is_past
+from tests.patterns.oracle import World
+from tests.patterns.oracle_past import POINT_RELATIONS, RELATIONS, is_past
 from tests.patterns.strategies import BESIDE, INNER, at, lasting, looking_back, thrown, unruly
 from tidegate.covering import covers, covers_past
 from tidegate.language import DEFAULT_LIMITS, parse

@@ -9,8 +9,8 @@ import pytest
 
 import tidegate as tg
 from tests.cli.commands import CONFIG, PUBLICATIONS, SUBSCRIPTIONS, config, lines, refused
+from tests.drawn_publications import NAMESPACE, ONTOLOGY
 from tests.install.core import OPTIONAL, ROOT, commands, script
-from tests.strategies import NAMESPACE, ONTOLOGY
 from tidegate.extras import PACKAGES, missing, require
 from tidegate.ontologies import current
 

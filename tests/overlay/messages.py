@@ -7,7 +7,7 @@ from math import inf
 
 from hypothesis import strategies as st
 
-from tests import strategies as some
+from tests import drawn_publications as some
 from tidegate.language import DEFAULT_LIMITS
 from tidegate.model import NAME_LENGTH
 from tidegate.overlay.messages import (

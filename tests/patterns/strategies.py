@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from hypothesis import strategies as st
 
-from tests.patterns.oracle import order
+from tests.patterns.oracle_pattern import order
 from tidegate.model import Publication, Subscription
 
 START = datetime(2026, 11, 15, 8, tzinfo=UTC)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parts.profiles import examples
-from tests.patterns import oracle
+from tests.patterns.oracle_families import score
 from tests.patterns.strategies import START
 from tidegate.kernels.memory import FilterPairs, FilterWindows, chain, compact_pairs, order_ties
 from tidegate.kernels.score import DEPTH, LANES, bounds, scores
@@ -104,7 +104,7 @@ def test_scores_equal_oracle(block):
     _, found, _, _ = computed(lanes, rows)
     for i, row in enumerate(rows):
         for j, lane in enumerate(lanes):
-            wanted = oracle.score(lane, row)
+            wanted = score(lane, row)
             got = found[i, j] if math.isfinite(found[i, j]) else None
             if "spot" in to_text(lane):  # sine and cosine may differ by rounding, and whatever follows from that
                 continue

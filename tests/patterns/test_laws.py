@@ -5,114 +5,35 @@ neighbours that share a filter change nothing.
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from math import isclose
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
-import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
 from tests.parts.profiles import examples
-from tests.patterns.oracle import Told, World
-from tests.patterns.strategies import HOME, PLACES, at, cuts, in_order, pieces, scripts, streams, subscriptions
+from tests.patterns.following_oracle import (
+    act,
+    assert_same,
+    counters,
+    end_of,
+    everything,
+    follows_oracle,
+    frugal,
+    latenesses,
+    sharded,
+    told,
+    wheres_of,
+)
+from tests.patterns.oracle import World
+from tests.patterns.strategies import at, cuts, in_order, pieces, scripts, streams, subscriptions
 from tidegate.engine import pattern_shards
 from tidegate.language import parse, to_json
 from tidegate.patterns import memory
-from tidegate.patterns import topk as best
 from tidegate.testing import as_table
-
-LATENESS = [timedelta(0), timedelta(seconds=2), timedelta(seconds=4), timedelta(seconds=7)]
-MINUTES = timedelta(minutes=5)
-latenesses = st.sampled_from(LATENESS)
-
-# --- telling engines and oracle apart -----------------------------------------------------------------------------
-
-
-def told(notifications) -> list[Told]:
-    """Notifications, as objects or as a table, in the oracle's words."""
-    if isinstance(notifications, list):
-        return [Told(n.subscription, n.time, n.publications, n.score, n.distance) for n in notifications]
-    return [
-        Told(r["subscription_id"], r["time"], tuple(r["publication_ids"]), r["score"], r["distance"])
-        for r in notifications.to_pylist()
-    ]
-
-
-def assert_same(found: list[Told], wanted: list[Told], wheres: dict[str, str], context: object = "") -> None:
-    """Equal in all and in order. Metres may differ by rounding, as sine and cosine do; nothing else may."""
-    assert [t[:3] for t in found] == [t[:3] for t in wanted], context
-    for one, other in zip(found, wanted, strict=True):
-        on_the_ground = "distance(location" in wheres[one.subscription] or "distance(spot" in wheres[one.subscription]
-        assert agree(one.score, other.score, 1e-9 if on_the_ground else 0.0), (one, other, context)
-        in_metres = "shape(" not in wheres[one.subscription]
-        assert agree(one.distance, other.distance, 1e-9 if in_metres else 0.0), (one, other, context)
-
-
-def agree(a: float | None, b: float | None, relative: float) -> bool:
-    if a is None or b is None:
-        return a is b
-    return a == b or isclose(a, b, rel_tol=relative)
-
-
-def counters(engine) -> tuple[int, int, int]:
-    return engine.late, engine.unscored, engine.cut
-
-
-def act(engine, action, as_tables: bool = False) -> list[Told]:
-    if action.what == "publish":
-        return told(engine.publish(as_table(action.operand) if as_tables else list(action.operand)))
-    found = getattr(engine, action.what)(action.operand)
-    return told(found) if action.what == "advance" else []
-
-
-def wheres_of(script) -> dict[str, str]:
-    return {action.operand.id: action.operand.where for action in script if action.what == "subscribe"}
-
-
-def sharded(lateness: timedelta, shards: int) -> tg.Engine:
-    """An engine with so many shards, however many cores there are."""
-    engine = tg.Engine(lateness=lateness)
-    engine._stage = pattern_shards.PatternShards(lateness // timedelta(microseconds=1), 1_000, shards)
-    return engine
-
-
-@contextmanager
-def frugal(few: int = 1, widens: bool = True):
-    """Little room: what no window reaches is forgotten at once, and ``topk`` reads its window again all the time."""
-    with ExitStack() as stack:
-        stack.enter_context(patch.multiple(best, _TIMES=2, _MORE=1))
-        stack.enter_context(patch.object(memory, "_FEW", few))
-        if not widens:
-            stack.enter_context(patch.object(best.TopK, "_widen", lambda self: None))
-        yield
-
-
-def follows_oracle(script, lateness: timedelta, as_tables: bool = False, shards: int | None = None) -> None:
-    """Engine and oracle do the same things and say the same at each."""
-    engine = tg.Engine(lateness=lateness) if shards is None else sharded(lateness, shards)
-    world, wheres = World(lateness), wheres_of(script)
-    for i, action in enumerate(script):
-        wanted = getattr(world, action.what)(action.operand) or []
-        assert_same(act(engine, action, as_tables), wanted, wheres, f"action {i}: {action}")
-    assert counters(engine) == counters(world)
-
-
-def everything(engine, batches, end) -> list[tg.Notification]:
-    """All that the batches and then the clock bring, by time and subscription; otherwise as raised."""
-    found = [n for batch in batches for n in engine.publish(list(batch))]
-    found += engine.advance(end)
-    return sorted(found, key=lambda n: (n.time, n.subscription))
-
-
-def end_of(stream) -> object:
-    return max(p.time for p in stream) + MINUTES
-
 
 # --- the oracle ---------------------------------------------------------------------------------------------------
 
@@ -363,107 +284,3 @@ def test_grouped_tables_name_the_publication_that_raised_it():
         ("p1", at(1), "plain"),
         ("p3", at(3), "plain"),
     }
-
-
-# --- longer streams -----------------------------------------------------------------------------------------------
-
-#: Eighths, so that sums are exact: equal scores are ties whichever way the metres in them were rounded.
-DRIFTS = {
-    "rising": lambda generator, i: i / 8 + generator.integers(0, 8),
-    "falling": lambda generator, i: -i / 8 + generator.integers(0, 8),
-    "constant": lambda generator, i: 1,
-    "few": lambda generator, i: generator.integers(0, 5),
-    "noise": lambda generator, i: generator.normal(),
-    "waves": lambda generator, i: round(80 * np.sin(i / 40)) / 8 + generator.integers(0, 3),
-}
-
-
-def long_stream(generator, length: int, drift: str, disorder: float) -> list[tg.Publication]:
-    """About four publications a second, on a grid of a tenth of one; some lack something."""
-    found, second = [], disorder
-    for i in range(length):
-        second += round(float(generator.choice([0, 0.1, 0.2, 0.4, 0.5])), 1)
-        attributes = {"n": float(DRIFTS[drift](generator, i)), "m": int(generator.integers(0, 4))}
-        attributes["t"] = str(generator.choice(["a", "b", "c"]))
-        if generator.random() < 0.03:
-            del attributes[str(generator.choice(["n", "m", "t"]))]
-        place = PLACES[generator.integers(len(PLACES))]
-        lag = round(float(generator.integers(0, int(disorder * 10) + 1)) / 10, 1)
-        found.append(
-            tg.Publication(
-                id=f"{generator.integers(10**6):06}-{i}",
-                source=f"z{generator.integers(6)}",
-                time=at(0) + timedelta(milliseconds=100 * round(10 * (second - lag))),
-                attributes=attributes,
-                location=place if generator.random() < 0.9 else None,
-            )
-        )
-    return found
-
-
-def long_subscriptions(generator, number: int) -> list[tg.Subscription]:
-    pick = generator.choice
-    guards = ["", "", "", "t = 'a' AND ", "m > 0 AND "]
-    scores = ["n", "-n", "n", "n - m", "n / m", "m", "distance((n, m), (1, 2))", f"distance(location, {HOME}) + n"]
-    found = []
-    for i in range(number):
-        window = pick(["'PT0.7S'", "'PT5S'", "'PT20S'", "'PT40S'", "7", "30", "150"])
-        topk = f"topk({pick([1, 2, 5, 20])}, {window}, {pick(scores)})"
-        near, every = pick(["", "100, "]), pick(["", ", 'all'"])
-        together = f"together('{pick(['PT0.5S', 'PT2S'])}', {near}t = 'a', m = 1, t = 'b'{every})"
-        absent = f"absent('{pick(['PT0.9S', 'PT2S'])}', t = 'c' AND m = 2{pick(['', ', source'])})"
-        points = ", ".join(map(str, generator.integers(-3, 4, pick([3, 4, 6])).tolist()))
-        count = pick(["", ", 9", ", 20"])
-        shape = f"shape({pick(['n', 'm'])}, (-4, {points}), 'stream'{count}) <= {pick([0.5, 2, 3.5, 5])}"
-        where = str(pick(guards)) + [topk, topk, topk, together, absent, shape][i % 6]
-        found.append(tg.Subscription(f"s{generator.integers(10**6)}-{i}", "ann", where))
-    return found
-
-
-def long_run(seed: int, drift: str, length: int, number: int, lateness: float, as_tables: bool) -> None:
-    generator = np.random.default_rng(seed)
-    stream = long_stream(generator, length, drift, disorder=lateness or 0.5)
-    wanted = long_subscriptions(generator, number)
-    wheres = {s.id: s.where for s in wanted}
-    late_comers = wanted[number * 3 // 4 :]
-    wanted = wanted[: number * 3 // 4]
-    engine, world = tg.Engine(wanted, lateness=timedelta(seconds=lateness)), World(timedelta(seconds=lateness))
-    for subscription in wanted:
-        world.subscribe(subscription)
-    start = 0
-    while start < len(stream):
-        size = int(generator.choice([1, 3, 40, 300]))
-        batch = stream[start : start + size]
-        found = told(engine.publish(as_table(batch) if as_tables else batch))
-        assert_same(found, world.publish(batch), wheres, f"publications {start} to {start + size}")
-        start += size
-        if late_comers:
-            subscription = late_comers.pop()
-            engine.subscribe(subscription)
-            world.subscribe(subscription)
-        elif generator.random() < 0.1 and wanted:
-            gone = wanted.pop().id
-            engine.unsubscribe(gone)
-            world.unsubscribe(gone)
-    assert_same(told(engine.advance(end_of(stream))), world.advance(end_of(stream)), wheres)
-    assert counters(engine) == counters(world)
-
-
-@pytest.mark.parametrize("lateness", [0, 1.5])
-@pytest.mark.parametrize("drift", sorted(DRIFTS))
-def test_long_streams_equal_oracle(drift, lateness):
-    long_run(sorted(DRIFTS).index(drift), drift, length=400, number=20, lateness=lateness, as_tables=drift == "few")
-
-
-@pytest.mark.parametrize("widens", [True, False])
-@pytest.mark.parametrize("drift", sorted(DRIFTS))
-def test_long_streams_in_little_room_equal_oracle(drift, widens):
-    with frugal(few=1 if widens else -(10**9), widens=widens):
-        long_run(50 + sorted(DRIFTS).index(drift), drift, length=300, number=20, lateness=1.5, as_tables=False)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("lateness", [0, 1.5])
-@pytest.mark.parametrize("drift", sorted(DRIFTS))
-def test_longer_streams_equal_oracle(drift, lateness):
-    long_run(100, drift, length=1500, number=30, lateness=lateness, as_tables=lateness == 0)

@@ -16,10 +16,10 @@ import tidegate as tg
 from tests.parts.databases import DATABASES
 from tests.parts.mariadb import mariadb
 from tests.parts.postgres import postgres
+from tests.patterns.following_oracle import act, assert_same, wheres_of
 from tests.patterns.oracle import World
+from tests.patterns.past_events import counted, event, part
 from tests.patterns.strategies import Action, at, lasting, looks_back, thrown, unruly
-from tests.patterns.test_laws import act, assert_same, wheres_of
-from tests.patterns.test_past import counted, event, part
 
 __all__ = ["mariadb", "postgres"]
 
@@ -98,7 +98,7 @@ def test_a_running_event_runs_on(begin):
 KILLED = """
 import os, signal, sys
 import tidegate as tg
-from tests.patterns.test_past import part
+from tests.patterns.past_events import part
 
 engine = tg.Engine([tg.Subscription("s", "ann", "T_DURING(time, past(TRUE))")], history=tg.History(sys.argv[1]))
 for i in range(5):

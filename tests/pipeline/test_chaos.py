@@ -22,6 +22,26 @@ from tests.parts.tied_process import tied
 
 TIME = np.datetime64(datetime(2026, 11, 15).isoformat(), "us")
 ATTRIBUTES = ("a", "b", "c")
+CONFIG = """
+[source]
+type = "{source}"
+{place}
+
+[subscriptions]
+registry = "registry.db"
+
+[[sinks]]
+type = "parquet"
+path = "out"
+
+[[sinks]]
+type = "sql"
+url = "notes.db"
+
+[run]
+checkpoint = "checkpoint"
+lateness = 0
+"""
 
 
 def readings(rng, first, count):
@@ -169,59 +189,15 @@ def test_nothing_is_lost_after_a_kill(tmp_path):
 
 def survives(tmp_path, source, total, step, kills):
     """Whether a run with so many kills, of the driver and of workers, tells what an engine tells; how much that is."""
-    rng = np.random.default_rng(11)
     registry = tg.Registry(tmp_path / "registry.db")
-    registry.subscribe(*(drawn(rng, f"s{i}") for i in range(500)))
-    expected = []
     log = tg.Log(tmp_path / "log", version=lambda: registry.version) if source == "log" else None
-    (tmp_path / "in").mkdir()
-    if log is not None:
-        registry.subscribe(*(pattern(rng, f"p{i}") for i in range(60)))
-    engine, again = tg.Engine(registry), tg.Engine(registry)
-    in_groups = []
-    for number, first in enumerate(range(0, total, step)):
-        table = readings(rng, first, step) if log is None else events(rng, first, step)
-        if log is not None:
-            log.append(table)
-            new = [drawn(rng, f"t{number}"), pattern(rng, f"q{number}")]
-        else:
-            pq.write_table(table, tmp_path / "in" / f"{number:04d}.parquet")
-            new = []
-        expected.append(engine.publish(table))
-        in_groups.append(again.publish(table, grouped=True))
-        for change in (registry, engine, again) if new else ():
-            change.unsubscribe(f"s{number}")
-            change.unsubscribe(f"p{number}")
-            for subscription in new:
-                change.subscribe(subscription)
+    wanted, in_groups = published(registry, log, tmp_path / "in", total, step)
     config = tmp_path / "run.toml"
-    config.write_text(
-        f"""
-[source]
-type = "{source}"
-{'path = "log"' if source == "log" else 'path = "in"'}
-{f"rows = {step}" if source == "log" else "files = 1"}
-
-[subscriptions]
-registry = "registry.db"
-
-[[sinks]]
-type = "parquet"
-path = "out"
-
-[[sinks]]
-type = "sql"
-url = "notes.db"
-
-[run]
-checkpoint = "checkpoint"
-lateness = 0
-"""
-    )
+    place = 'path = "in"\nfiles = 1' if log is None else f'path = "log"\nrows = {step}'
+    config.write_text(CONFIG.format(source=source, place=place))
     out = tmp_path / "out"
     killed = disturbed(config, lambda: len(list(out.glob("batch=*"))), random.Random(5), *kills)
     assert killed == kills
-    wanted = pa.concat_tables(expected)
     store = tg.NotificationStore(tmp_path / "notes.db")
     assert len(store) == len(wanted)
     assert (
@@ -231,5 +207,35 @@ lateness = 0
         .sort()
         .equals(wanted.column("notification_id").combine_chunks().sort())
     )
-    assert told(pq.read_table(out)).equals(told(pa.concat_tables(in_groups)))
+    assert told(pq.read_table(out)).equals(told(in_groups))
     return len(wanted)
+
+
+def published(registry, log, directory, total, step):
+    """Fill the registry, and the log or else the directory; what an engine tells of it, one by one and in groups.
+
+    Only a log knows what was subscribed when, so that only there subscriptions come and go, with patterns among them.
+    """
+    rng = np.random.default_rng(11)
+    registry.subscribe(*(drawn(rng, f"s{i}") for i in range(500)))
+    directory.mkdir()
+    if log is not None:
+        registry.subscribe(*(pattern(rng, f"p{i}") for i in range(60)))
+    engine, again = tg.Engine(registry), tg.Engine(registry)
+    expected, in_groups = [], []
+    for number, first in enumerate(range(0, total, step)):
+        table = readings(rng, first, step) if log is None else events(rng, first, step)
+        if log is not None:
+            log.append(table)
+            new = [drawn(rng, f"t{number}"), pattern(rng, f"q{number}")]
+        else:
+            pq.write_table(table, directory / f"{number:04d}.parquet")
+            new = []
+        expected.append(engine.publish(table))
+        in_groups.append(again.publish(table, grouped=True))
+        for change in (registry, engine, again) if new else ():
+            change.unsubscribe(f"s{number}")
+            change.unsubscribe(f"p{number}")
+            for subscription in new:
+                change.subscribe(subscription)
+    return pa.concat_tables(expected), pa.concat_tables(in_groups)

@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 
 import tidegate as tg
 import tidegate.patterns
+from tests.drawn_publications import publications
 from tests.parts.profiles import examples
 from tests.patterns import strategies as patterned
-from tests.strategies import CONDITIONS, expressions, publications
+from tests.strategies import CONDITIONS, expressions
 from tidegate import testing as laws
 from tidegate.runs.quarantine import Quarantine
 from tidegate.store.registry import Registry

@@ -1,140 +1,22 @@
-"""Subscriptions that look at the past, on Spark's combine: however it is cut, killed and spread, what an engine tells.
-
-Without Spark in ``Lane``, as the other patterns are tested; and through Spark itself, as a flow and over history. An
-event is an event to every shard, so streams that keep the rules tell the same however many shards there are. What is
-refused each shard counts on its own, from when somebody there asked.
-"""
+"""Subscriptions that look at the past, in a lane without Spark: however it is cut and killed, what an engine tells."""
 
 from __future__ import annotations
 
 import shutil
-import urllib.request
 
-import pyarrow.parquet as pq
 import pytest
 
 import tidegate as tg
 from tests.patterns.oracle import World
-from tests.patterns.strategies import Action, at, in_order, lasting, looks_back, pieces, thrown, unruly
-from tests.pipeline.lane import SECOND, Lane, rows
-from tidegate.kernels.boxes import COUNT, ROOM
+from tests.patterns.past_events import counted
+from tests.patterns.strategies import Action, lasting, looks_back, pieces, thrown, unruly
+from tests.pipeline.lane import rows
+from tests.pipeline.past_twins import TROUBLES, Twins, part, subscriptions
 from tidegate.kernels.past_records import LIST_ORDINAL, REFUSALS
 from tidegate.patterns import past_storage
-from tidegate.patterns.past import Past
-from tidegate.pipeline import combine, live_shard, log_datasource
+from tidegate.pipeline import combine, live_shard
 from tidegate.pipeline import flow as flow_module
-from tidegate.pipeline.flow import Flow
-from tidegate.runs.metrics import served
-from tidegate.runs.parquet_sink import Parquet
-from tidegate.runs.sources import LogSource
 from tidegate.testing import as_table
-
-#: Relations to points and to events, with limits and tolerances, values of each kind, negated, joined and nested.
-WHERE = (
-    "T_DURING(time, past(n > 1))",
-    "T_DURING(event, past(t = 'a'))",
-    "T_AFTER(start, past(phase = 'END', 'PT4S'))",
-    "T_OVERLAPPEDBY(event, past(TRUE, '..', 'PT1S'))",
-    "NOT T_INTERSECTS(event, past(n > 1, 'PT2S', 'PT0.5S'))",
-    "n > past(n, t = 'a', 3)",
-    "t = past(t, n > 1) AND source <> 'z'",
-    "when <= past(when, TRUE, 5)",
-    "T_AFTER(time, past(n > 1)) OR n < past(m, source = 'x') OR n IS NULL",
-    "T_DURING(time, past(T_AFTER(start, past(t = 'a', 'PT3S')) AND n > 0))",
-    "n + m > past(n, NOT T_DURING(time, past(source = 'x')), 4)",
-    "topk(2, 'PT5S', n)",
-    "n > 2",
-)
-
-
-def subscriptions(first=0):
-    return [tg.Subscription(f"s{first + i}", "ann", where) for i, where in enumerate(WHERE)]
-
-
-TROUBLES = ("none", "another process", "another machine", "a foreign token", "run again")
-
-
-class Twins:
-    """A lane and an engine to which the same happens."""
-
-    def __init__(self, directory, lateness=0.0, count=1, keep=None, most_parts=2):
-        self.patch = pytest.MonkeyPatch()
-        self.cache = directory / "cache"
-        self.patch.setenv("TIDEGATE_CACHE", str(self.cache))
-        self.patch.setattr(live_shard, "_MAPPED", {})
-        self.patch.setattr(combine, "_MOST_STEPS", most_parts)
-        self.patch.setattr(log_datasource, "_ALONE", 4)
-        self.lane = Lane(directory, lateness, count)
-        settings = {} if keep is None else {"keep": keep * SECOND}
-        if keep is not None:
-            self.lane.set(keep=int(keep * 1e6))
-        self.engine, self.expected = tg.Engine(lateness=lateness * SECOND, **settings), []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.patch.undo()
-
-    def act(self, action):
-        """Whether it may be time for a batch."""
-        if action.what == "publish":
-            table = as_table(action.operand)
-            self.lane.log.append(table)
-            self.expected.append(self.engine.publish(table))
-            return True
-        if action.what != "advance":  # a log has no such thing
-            getattr(self.engine, action.what)(action.operand)
-            getattr(self.lane.registry, action.what)(action.operand)
-        return False
-
-    def batch(self, trouble="none"):
-        """A batch, and then what may happen to a machine."""
-        before = self.lane.states
-        self.lane.batch()
-        for live in live_shard._MAPPED.values():
-            lists = live.families["past"].asked.lists.used
-            assert (lists[:, COUNT] <= lists[:, ROOM]).all()
-        if trouble == "another process":
-            live_shard._MAPPED.clear()
-        elif trouble == "another machine":
-            shutil.rmtree(self.cache / "patterns")
-            live_shard._MAPPED.clear()
-        elif trouble == "a foreign token":
-            for file in (self.cache / "patterns").rglob("facts.json"):
-                file.write_bytes(file.read_bytes().replace(b'{"token":"', b'{"token":"x'))
-        elif trouble == "run again":  # Spark did not get as far as to commit, and has what it had
-            self.lane.states, receipts = self.lane.combined(before)
-            assert rows([receipts.flat]) == rows(self.lane.told[-1:])
-
-    def follow(self, script, dice, troubles=TROUBLES):
-        for action in script:
-            if self.act(action) and dice([True, True, False]):
-                self.batch(dice(troubles))
-        self.batch()
-
-    def assert_same(self):
-        assert rows(self.lane.told) == rows(self.expected)
-
-    @property
-    def refused(self):
-        """By reason, for each shard that has somebody who asks about the past."""
-        found = []
-        for shard, key in enumerate(self.lane.keys):
-            known = self.lane.known(shard)
-            if known.token:
-                live = live_shard._built(combine.Combine(), known, self.lane.files)
-                family = live.families["past"]
-                assert isinstance(family, Past)
-                assert sum(family.refused.values()) == self.lane.counts[shard]["refused"], key
-                if family.owner.length:
-                    found.append(family.refused)
-        return found
-
-
-def counted(refused):
-    return {reason: count for reason, count in refused.items() if count}
-
 
 # --- the lane without Spark -----------------------------------------------------------------------------------------
 
@@ -264,10 +146,6 @@ def test_no_stream_is_too_unruly(tmp_path, seed):
 # --- what is kept ---------------------------------------------------------------------------------------------------
 
 
-def part(phase, id, second, **attributes):
-    return tg.Publication(id, "x", at(second), attributes, phase=phase)
-
-
 @pytest.mark.parametrize("trouble", TROUBLES)
 def test_an_event_runs_across_a_restart(tmp_path, trouble):
     """From snapshot and parts, and from arrays that another process maps: a new process changes nothing by looking."""
@@ -383,66 +261,3 @@ checkpoint = "checkpoint"
     with pytest.raises(tg.SettingError, match="a number of 0 or more"):
         load(file)
     assert CombineSettings(0).keep == 366 * 24 * 3600 * 1_000_000
-
-
-# --- on Spark -------------------------------------------------------------------------------------------------------
-
-
-def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
-    """Log, flow and Parquet; a restart while events run, without the arrays that the first run has left."""
-    dice, forgotten = thrown(7), flow_module.forget
-    registry = tg.Registry(tmp_path / "registry.db")
-    log = tg.Log(tmp_path / "log", version=lambda: registry.version)
-    engine, expected = tg.Engine(keep=12 * SECOND), []
-    stream = lasting(dice, 160, 160, disorder=0)
-    wrong = [part("END", f"none{i}", 10_000) for i in range(3)]  # END of what never started
-    batches = pieces([*stream, *wrong], [30, 31, 60, 90, 120])
-    assert {p.id for b in batches[:3] for p in b if p.phase == "START"} & {
-        p.id for b in batches[3:] for p in b if p.phase == "END"
-    }
-
-    def change(*some):
-        registry.subscribe(*some)
-        for one in some:
-            engine.subscribe(one)
-
-    def run():
-        sink, source = Parquet(tmp_path / "out", grouped=False), LogSource(tmp_path / "log", rows=50)
-        flow = Flow(spark, source, registry, [sink], checkpoint=tmp_path / "checkpoint", lateness=0, keep=12)
-        flow.start(available_now=True)
-        assert flow.wait(120)
-        flow.close()
-        return flow.status.snapshot()
-
-    change(*subscriptions())
-    for number, batch in enumerate(batches):
-        table = as_table(batch)
-        log.append(table)
-        expected.append(engine.publish(table))
-        if number == 2:
-            change(*subscriptions(100))
-            run()
-            assert flow_module.forget is forgotten  # which is what a flow does when it is closed
-            registry.unsubscribe("s0", "s5")
-            engine.unsubscribe("s0")
-            engine.unsubscribe("s5")
-    status = run()
-    found = pq.read_table(tmp_path / "out", columns=expected[0].column_names)
-    assert rows([found]) == rows(expected)
-    assert len({row["subscription_id"] for row in rows(expected)}) > 20
-    assert counted(engine.refused) == {"end without start": 3}
-    assert status.refused == 3
-    with served(("127.0.0.1", 0), lambda: status) as port:
-        answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode()
-    assert "\ntidegate_refused_total 3.0\n" in answer
-
-
-def test_over_history(spark):
-    """All there is, in one batch: what an engine tells that has everybody from the beginning."""
-    stream = lasting(thrown(9), 95, 95, disorder=0)
-    table, engine = as_table(in_order(stream)), tg.Engine(subscriptions())
-    expected = engine.publish(table)
-    frame = spark.createDataFrame(table).repartition(3)
-    assert rows([tg.match(frame, subscriptions()).toArrow()]) == rows([expected])
-    assert len({row["subscription_id"] for row in rows([expected])}) == len(WHERE)
-    assert counted(engine.refused) == {}

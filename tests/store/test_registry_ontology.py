@@ -3,63 +3,24 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
 from itertools import pairwise
 
 import pytest
-from sqlalchemy import Column, Index, MetaData, Table, inspect, text
 
 import tidegate as tg
 from tests.parts.cellar import PREFIXES, cellar
-from tidegate.model import NAME_LENGTH
+from tests.store.wine_terms import GONE, NEW, OLD, RED, WHITE, meant, wine, wines
 from tidegate.ontologies.current import load, use
 from tidegate.store import Registry
-from tidegate.store.database import NUMBER, OPTIONS, Database, key, words
-from tidegate.store.database_url import address
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.ontology_renewal import UnrenewableSubscription
-from tidegate.store.schema import SchemaPart
 from tidegate.store.stored_subscription import StoredSubscription
-from tidegate.store.version_readers import Readers
-
-RED = "isA(wine, 'w:Red')"
-WHITE = {"op": "isA", "args": [{"property": "wine"}, "w:White"]}
-OLD = {"Red": ["merlot", "malbec"], "White": ["riesling"]}
-NEW = {"Red": ["merlot", "malbec", "syrah"], "White": ["riesling"]}
-GONE = {"Red": ["merlot"]}
 
 
 @pytest.fixture
 def registry(url, tmp_path):
     with Registry(url, storage=tmp_path / "shelf") as registry:
         yield registry
-
-
-@pytest.fixture
-def know(tmp_path):
-    """Load an ontology of some classes and their members."""
-    with use(None):
-        yield lambda **classes: load(cellar(tmp_path / "cellar.ttl", **classes), prefixes=PREFIXES)
-
-
-def wines(where: object) -> set[str]:
-    """Those that an expression of plain CQL2 is true of."""
-    assert "isA" not in str(where)
-    known = ("merlot", "malbec", "syrah", "riesling")
-    engine = tg.Engine([tg.Subscription("s", "ann", where)])
-    return {name for name in known if engine.explain("s", wine(name)).held}
-
-
-def wine(name: str) -> tg.Publication:
-    return tg.Publication(name, "cellar", tg.model.moment(0), {"wine": f"w:{name}", "price": 9.0})
-
-
-def meant(registry: Registry, version: int) -> dict[str, set[str]]:
-    """What the subscriptions that were active at a version meant."""
-    rows = [row for row in registry.rows(0, version) if row.until is None or row.until > version]
-    found = {row.id: wines(row.meant.where) for row in rows}
-    assert len(found) == len(rows)
-    return found
 
 
 # --- what is stored -------------------------------------------------------------------------------------------------
@@ -301,106 +262,3 @@ def test_readers_see_all_or_nothing(registry, know, url):
         done.set()
         reader.join()
     assert seen <= {(30 * n, 30, 30, 1) for n in range(1, 5)}
-
-
-# --- registries of before -------------------------------------------------------------------------------------------
-
-_BEFORE = MetaData()
-_CLOCK = Table(
-    "tidegate_clock",
-    _BEFORE,
-    Column("one", NUMBER, primary_key=True, autoincrement=False),
-    Column("version", NUMBER, nullable=False),
-    **OPTIONS,
-)
-_ROWS = Table(
-    "tidegate_subscriptions",
-    _BEFORE,
-    Column("since", NUMBER, primary_key=True, autoincrement=False),
-    Column("until", NUMBER),
-    Column("id_key", NUMBER, nullable=False),
-    Column("id", words(NAME_LENGTH), nullable=False),
-    Column("subscriber_key", NUMBER, nullable=False),
-    Column("subscriber", words(NAME_LENGTH), nullable=False),
-    Column("expression", words(), nullable=False),
-    Column("active_from", NUMBER),
-    Column("active_until", NUMBER),
-    Column("created", NUMBER, nullable=False),
-    Index("tidegate_subscriptions_id", "id_key"),
-    Index("tidegate_subscriptions_until", "until"),
-    Index("tidegate_subscriptions_subscriber", "subscriber_key"),
-    **OPTIONS,
-)
-
-
-def create(connection) -> None:
-    _BEFORE.create_all(connection)
-    Readers.create(connection)
-    connection.execute(_CLOCK.insert(), {"one": 1, "version": 3})
-    names = {"id_key": key("s1"), "id": "s1", "subscriber_key": key("ann"), "subscriber": "ann", "created": 10**15}
-    row = {"since": 1, "until": 3, "expression": "price > 1", "active_from": None, "active_until": None}
-    again = {"since": 2, "until": None, "id_key": key("s2"), "id": "s2", "active_until": 10**16}
-    connection.execute(_ROWS.insert(), [row | names, row | names | again])
-
-
-@pytest.fixture
-def old(url):
-    """The address of a registry that was made by the first version of the tables."""
-    with closing(Database(address(url), SchemaPart("registry", (create,)).prepare)) as database:
-        database.open()
-        with database.read() as connection:
-            assert connection.scalar(text("SELECT version FROM tidegate_schema_version")) == 1
-    return url
-
-
-def test_a_registry_of_before_is_opened_and_has_it_all(old, know):
-    with Registry(old) as registry:
-        two = tg.Subscription("s2", "ann", "price > 1", active_until=tg.model.moment(10**16))
-        assert (registry.version, list(registry)) == (3, [two])
-        assert [(row.since, row.until, row.asked) for row in registry.rows(0, 3)] == [(1, 3, None), (2, None, None)]
-        know(**OLD)
-        assert registry.subscribe(tg.Subscription("red", "ann", RED)) == 4
-        know(**NEW)
-        assert registry.renew() == 1
-        assert [s.where for s in registry] == ["price > 1", RED]
-    with Registry(old) as registry:
-        assert len(registry) == 2
-        with registry._database.read() as connection:
-            assert connection.scalar(text("SELECT version FROM tidegate_schema_version")) == 2
-            assert [c["name"] for c in inspect(connection).get_columns("tidegate_subscriptions")][-1] == "asked"
-
-
-def test_who_has_it_open_goes_on_while_it_gets_its_column(old):
-    with closing(Database(address(old), lambda database: None)) as running:
-        names = {"id_key": key("s3"), "id": "s3", "subscriber_key": key("ann"), "subscriber": "ann", "created": 10**15}
-        row = {"since": 4, "until": None, "expression": "price > 1", "active_from": None, "active_until": None}
-        with Registry(old) as registry:
-            running.write(lambda connection: connection.execute(_ROWS.insert(), row | names))
-            assert [s.id for s in registry] == ["s2", "s3"]
-
-
-@pytest.mark.contract
-def test_many_open_a_registry_of_before_at_once(old):
-    failures = []
-
-    def opens():
-        try:
-            with Registry(old) as registry:
-                assert [s.id for s in registry] == ["s2"]
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=opens) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
-
-
-def test_a_step_that_was_cut_short_runs_again(old):
-    Registry(old).close()
-    with closing(Database(address(old), lambda database: None)) as database:
-        database.write(lambda c: c.execute(text("UPDATE tidegate_schema_version SET version = 1")))
-    with Registry(old) as registry:
-        assert [s.id for s in registry] == ["s2"]

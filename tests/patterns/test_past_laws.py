@@ -1,0 +1,207 @@
+"""Subscriptions that look at the past: the engine against the oracle, and the laws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidegate as tg
+from tests.parts.profiles import examples
+from tests.patterns.following_oracle import act, assert_same, end_of, everything, latenesses, sharded, told, wheres_of
+from tests.patterns.oracle import World
+from tests.patterns.past_events import counted, follows
+from tests.patterns.strategies import (
+    RELATIONS,
+    Action,
+    in_order,
+    lasting,
+    looking_back,
+    looking_back_scripts,
+    pieces,
+    thrown,
+)
+from tidegate.language import parse, to_json
+
+# --- the oracle ---------------------------------------------------------------------------------------------------
+
+
+@examples(80)
+@given(script=looking_back_scripts(), lateness=latenesses)
+def test_engine_equals_oracle(script, lateness):
+    follows(script, lateness)
+
+
+@examples(40)
+@given(script=looking_back_scripts(disorder=0, depth=1, ordinary=False))
+def test_ordered_streams_equal_oracle(script):
+    follows(script)
+
+
+@examples(30)
+@given(script=looking_back_scripts(), lateness=latenesses)
+def test_tables_equal_oracle(script, lateness):
+    follows(script, lateness, as_tables=True)
+
+
+@examples(40)
+@given(script=looking_back_scripts(mixed=True), lateness=latenesses)
+def test_attributes_of_any_type_equal_oracle(script, lateness):
+    follows(script, lateness)
+
+
+@examples(20)
+@given(script=looking_back_scripts(), lateness=latenesses, shards=st.integers(1, 3))
+def test_shards_equal_oracle(script, lateness, shards):
+    follows(script, lateness, engine=sharded(lateness, shards))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_each_relation_equals_oracle(relation):
+    """With and without limits and tolerances and negated, on a stream with many ties."""
+    dice, wanted = thrown(RELATIONS.index(relation)), []
+    for i, more in enumerate(["", ", 'PT2S'", ", '..', 'PT1S'", ", 'PT3S', 'PT0.5S'"]):
+        for inner in ("TRUE", "n > 1", "phase IS NOT NULL"):
+            where = f"T_{relation}(event, past({inner}{more}))"
+            wanted.append(tg.Subscription(f"{inner}-{i}", "ann", where))
+            wanted.append(tg.Subscription(f"not-{inner}-{i}", "ann", f"NOT {where}"))
+    stream = lasting(dice, 150, 150, disorder=0)
+    script = [Action("subscribe", s) for s in wanted]
+    script += [Action("publish", batch) for batch in pieces(stream, [dice(range(150)) for _ in range(12)])]
+    follows(script)
+
+
+# --- the laws -----------------------------------------------------------------------------------------------------
+
+
+def subscribed(script) -> list[tg.Subscription]:
+    return list({a.operand.id: a.operand for a in script if a.what == "subscribe"}.values())
+
+
+def published(script) -> list[tg.Publication]:
+    return [p for a in script if a.what == "publish" for p in a.operand]
+
+
+@examples(40)
+@given(script=looking_back_scripts(), lateness=st.sampled_from([0, 4]))
+def test_cutting_changes_nothing(script, lateness):
+    wanted, stream = subscribed(script), in_order(published(script))
+    results, refused = [], []
+    for batches in ([stream], pieces(stream, [3, 4, 9, 17]), [[p] for p in stream]):
+        engine = tg.Engine(wanted, lateness=timedelta(seconds=lateness))
+        results.append(everything(engine, batches, end_of(stream)))
+        refused.append(counted(engine.refused))
+    assert results[0] == results[1] == results[2]
+    assert refused[0] == refused[1] == refused[2]
+
+
+@examples(30)
+@given(script=looking_back_scripts(disorder=4, ordinary=False))
+def test_disorder_within_the_lateness_equals_sorted(script):
+    wanted, stream = subscribed(script), published(script)
+    late = tg.Engine(wanted, lateness=timedelta(seconds=4))
+    found = everything(late, pieces(stream, [2, 5, 11]), end_of(stream))
+    ordered = tg.Engine(wanted)
+    assert found == everything(ordered, [in_order(stream)], end_of(stream))
+    assert late.refused == ordered.refused
+
+
+@examples(30)
+@given(script=looking_back_scripts(), lateness=latenesses, data=st.data())
+def test_a_restart_changes_nothing(script, lateness, data):
+    """Saved and loaded before one of the actions, and the engine that was saved goes on as well."""
+    engine, again = tg.Engine(lateness=lateness), None
+    restart = data.draw(st.integers(0, len(script) - 1))
+    with TemporaryDirectory() as directory:
+        for i, action in enumerate(script):
+            if i == restart:
+                engine.save(directory)
+                again = tg.Engine.load(directory)
+            wanted = act(engine, action)
+            if again is not None:
+                assert act(again, action) == wanted, f"action {i}: {action}"
+                assert again.refused == engine.refused
+
+
+@examples(15)
+@given(script=looking_back_scripts(ordered=True), lateness=latenesses)
+def test_a_restart_at_every_action_equals_oracle(script, lateness):
+    engine, world, wheres = tg.Engine(lateness=lateness), World(lateness), wheres_of(script)
+    with TemporaryDirectory() as directory:
+        for i, action in enumerate(script):
+            engine.save(f"{directory}/{i}")
+            engine = tg.Engine.load(f"{directory}/{i}")
+            wanted = getattr(world, action.what)(action.operand) or []
+            assert_same(act(engine, action), wanted, wheres, f"action {i}: {action}")
+    assert counted(engine.refused) == world.refused
+
+
+@examples(15)
+@given(script=looking_back_scripts(ordered=False, depth=2), keep=st.sampled_from([2, 5]), data=st.data())
+def test_a_restart_changes_nothing_of_what_is_forgotten(script, keep, data):
+    engine, world = tg.Engine(keep=timedelta(seconds=keep)), World(keep=timedelta(seconds=keep))
+    with TemporaryDirectory() as directory:
+        for i, action in enumerate(script):
+            if data.draw(st.booleans()):
+                engine.save(f"{directory}/{i}")
+                engine = tg.Engine.load(f"{directory}/{i}", keep=timedelta(seconds=keep))
+            wanted = getattr(world, action.what)(action.operand) or []
+            assert_same(act(engine, action), wanted, wheres_of(script), f"action {i}: {action}")
+            assert counted(engine.refused) == world.refused
+
+
+@examples(30)
+@given(script=looking_back_scripts(), lateness=latenesses)
+def test_sharing_an_inner_filter_changes_nothing(script, lateness):
+    """Each subscription alone is told what it is told among the others.
+
+    But an event whose START appeared before the subscription was made is unknown to it alone, where its END is
+    refused, and where it is among others, the END is not for it: it is told of neither.
+    """
+    together = tg.Engine(lateness=lateness)
+    found = [act(together, action) for action in script]
+    for id in wheres_of(script):
+        alone = tg.Engine(lateness=lateness)
+        for action, wanted in zip(script, found, strict=True):
+            owner = action.operand.id if action.what == "subscribe" else action.operand
+            if action.what in ("publish", "advance") or owner == id:
+                assert act(alone, action) == [t for t in wanted if t.subscription == id], (id, action)
+
+
+@given(seed=st.integers(0, 10**6))
+def test_the_same_twice_is_told_twice(seed):
+    """Subscriptions that say the same, one of them in other words, are told the same."""
+    dice = thrown(seed)
+    where = looking_back(dice)
+    wheres = {"a": where, "b": where, "c": f"NOT (NOT ({where}))", "d": f"({where}) AND TRUE"}
+    engine = tg.Engine([tg.Subscription(id, "ann", same) for id, same in wheres.items()])
+    found = told(engine.publish(lasting(dice, most=40)))
+    each = [[t[1:] for t in found if t.subscription == id] for id in "abcd"]
+    assert each[0] == each[1] == each[2] == each[3]
+
+
+@examples(40)
+@given(script=looking_back_scripts(), lateness=latenesses)
+def test_text_and_json_say_the_same(script, lateness):
+    text, json = tg.Engine(lateness=lateness), tg.Engine(lateness=lateness)
+    for action in script:
+        same = action
+        if action.what == "subscribe":
+            same = action._replace(operand=replace(action.operand, where=to_json(parse(action.operand.where))))
+        assert act(text, action) == act(json, same)
+
+
+@given(script=looking_back_scripts(ordinary=False))
+def test_told_once_per_publication_without_score_or_distance(script):
+    engine = tg.Engine(subscribed(script))
+    stream = in_order(published(script))
+    for publication in stream:
+        for notification in (found := engine.publish([publication])):
+            assert notification.publications == (publication.id,)
+            assert notification.time == publication.time
+            assert (notification.score, notification.distance) == (None, None)
+        assert len({n.subscription for n in found}) == len(found)
