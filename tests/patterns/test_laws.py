@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tests.parts.profiles import examples
 from tests.patterns.following_oracle import (
-    act,
     assert_same,
     counters,
     end_of,
@@ -26,12 +25,16 @@ from tests.patterns.following_oracle import (
     latenesses,
     sharded,
     told,
-    wheres_of,
 )
 from tests.patterns.oracle import World
+from tests.patterns.shared_laws import (
+    each_alone_is_told_the_same,
+    json_is_told_the_same,
+    restarted,
+    restarted_at_every_action,
+)
 from tests.patterns.strategies import at, cuts, in_order, pieces, scripts, streams, subscriptions
 from tidegate.engine import pattern_shards
-from tidegate.language import parse, to_json
 from tidegate.patterns import memory
 from tidegate.testing import as_table
 
@@ -141,29 +144,14 @@ def running(wanted, lateness: int) -> tg.Engine:
 @given(script=scripts(), lateness=latenesses, data=st.data())
 def test_a_restart_changes_nothing(script, lateness, data):
     """Saved and loaded before one of the actions, and the engine that was saved goes on as well."""
-    engine, again = tg.Engine(lateness=lateness), None
-    restart = data.draw(st.integers(0, len(script) - 1))
-    with TemporaryDirectory() as directory:
-        for i, action in enumerate(script):
-            if i == restart:
-                engine.save(directory)
-                again = tg.Engine.load(directory)
-                assert sorted(again, key=lambda s: s.id) == sorted(engine, key=lambda s: s.id)
-            wanted = act(engine, action)
-            if again is not None:
-                assert act(again, action) == wanted, f"action {i}: {action}"
+    for engine, again in restarted(script, lateness, data.draw(st.integers(0, len(script) - 1))):
+        assert len(again) == len(engine)
 
 
 @examples(10)
 @given(script=scripts(), lateness=latenesses)
 def test_a_restart_at_every_action_changes_nothing(script, lateness):
-    engine, world, wheres = tg.Engine(lateness=lateness), World(lateness), wheres_of(script)
-    with TemporaryDirectory() as directory:
-        for i, action in enumerate(script):
-            engine.save(f"{directory}/{i}")
-            engine = tg.Engine.load(f"{directory}/{i}")
-            wanted = getattr(world, action.what)(action.operand) or []
-            assert_same(act(engine, action), wanted, wheres, f"action {i}: {action}")
+    restarted_at_every_action(script, lateness)
 
 
 @examples(15)
@@ -225,25 +213,12 @@ def test_shards_agree(script, lateness):
 @examples(25)
 @given(script=scripts(), lateness=latenesses)
 def test_sharing_a_filter_changes_nothing(script, lateness):
-    """Each subscription alone is told what it is told among the others."""
-    together = tg.Engine(lateness=lateness)
-    found = [act(together, action) for action in script]
-    for id in wheres_of(script):
-        alone = tg.Engine(lateness=lateness)
-        for action, wanted in zip(script, found, strict=True):
-            owner = action.operand.id if action.what == "subscribe" else action.operand
-            if action.what in ("publish", "advance") or owner == id:
-                assert act(alone, action) == [t for t in wanted if t.subscription == id], (id, action)
+    each_alone_is_told_the_same(script, lateness)
 
 
 @given(script=scripts(), lateness=latenesses)
 def test_text_and_json_say_the_same(script, lateness):
-    text, json = tg.Engine(lateness=lateness), tg.Engine(lateness=lateness)
-    for action in script:
-        same = action
-        if action.what == "subscribe":
-            same = action._replace(operand=replace(action.operand, where=to_json(parse(action.operand.where))))
-        assert act(text, action) == act(json, same)
+    json_is_told_the_same(script, lateness)
 
 
 @given(wanted=subscriptions(), stream=streams())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from tempfile import TemporaryDirectory
 
@@ -15,6 +14,12 @@ from tests.parts.profiles import examples
 from tests.patterns.following_oracle import act, assert_same, end_of, everything, latenesses, sharded, told, wheres_of
 from tests.patterns.oracle import World
 from tests.patterns.past_events import counted, follows
+from tests.patterns.shared_laws import (
+    each_alone_is_told_the_same,
+    json_is_told_the_same,
+    restarted,
+    restarted_at_every_action,
+)
 from tests.patterns.strategies import (
     RELATIONS,
     Action,
@@ -25,7 +30,6 @@ from tests.patterns.strategies import (
     pieces,
     thrown,
 )
-from tidegate.language import parse, to_json
 
 # --- the oracle ---------------------------------------------------------------------------------------------------
 
@@ -114,29 +118,14 @@ def test_disorder_within_the_lateness_equals_sorted(script):
 @given(script=looking_back_scripts(), lateness=latenesses, data=st.data())
 def test_a_restart_changes_nothing(script, lateness, data):
     """Saved and loaded before one of the actions, and the engine that was saved goes on as well."""
-    engine, again = tg.Engine(lateness=lateness), None
-    restart = data.draw(st.integers(0, len(script) - 1))
-    with TemporaryDirectory() as directory:
-        for i, action in enumerate(script):
-            if i == restart:
-                engine.save(directory)
-                again = tg.Engine.load(directory)
-            wanted = act(engine, action)
-            if again is not None:
-                assert act(again, action) == wanted, f"action {i}: {action}"
-                assert again.refused == engine.refused
+    for engine, again in restarted(script, lateness, data.draw(st.integers(0, len(script) - 1))):
+        assert again.refused == engine.refused
 
 
 @examples(15)
 @given(script=looking_back_scripts(ordered=True), lateness=latenesses)
 def test_a_restart_at_every_action_equals_oracle(script, lateness):
-    engine, world, wheres = tg.Engine(lateness=lateness), World(lateness), wheres_of(script)
-    with TemporaryDirectory() as directory:
-        for i, action in enumerate(script):
-            engine.save(f"{directory}/{i}")
-            engine = tg.Engine.load(f"{directory}/{i}")
-            wanted = getattr(world, action.what)(action.operand) or []
-            assert_same(act(engine, action), wanted, wheres, f"action {i}: {action}")
+    engine, world = restarted_at_every_action(script, lateness)
     assert counted(engine.refused) == world.refused
 
 
@@ -157,19 +146,10 @@ def test_a_restart_changes_nothing_of_what_is_forgotten(script, keep, data):
 @examples(30)
 @given(script=looking_back_scripts(), lateness=latenesses)
 def test_sharing_an_inner_filter_changes_nothing(script, lateness):
-    """Each subscription alone is told what it is told among the others.
-
-    But an event whose START appeared before the subscription was made is unknown to it alone, where its END is
-    refused, and where it is among others, the END is not for it: it is told of neither.
+    """An event whose START appeared before the subscription was made is unknown to it alone, where its END is refused,
+    and where it is among others, the END is not for it: it is told of neither.
     """
-    together = tg.Engine(lateness=lateness)
-    found = [act(together, action) for action in script]
-    for id in wheres_of(script):
-        alone = tg.Engine(lateness=lateness)
-        for action, wanted in zip(script, found, strict=True):
-            owner = action.operand.id if action.what == "subscribe" else action.operand
-            if action.what in ("publish", "advance") or owner == id:
-                assert act(alone, action) == [t for t in wanted if t.subscription == id], (id, action)
+    each_alone_is_told_the_same(script, lateness)
 
 
 @given(seed=st.integers(0, 10**6))
@@ -187,12 +167,7 @@ def test_the_same_twice_is_told_twice(seed):
 @examples(40)
 @given(script=looking_back_scripts(), lateness=latenesses)
 def test_text_and_json_say_the_same(script, lateness):
-    text, json = tg.Engine(lateness=lateness), tg.Engine(lateness=lateness)
-    for action in script:
-        same = action
-        if action.what == "subscribe":
-            same = action._replace(operand=replace(action.operand, where=to_json(parse(action.operand.where))))
-        assert act(text, action) == act(json, same)
+    json_is_told_the_same(script, lateness)
 
 
 @given(script=looking_back_scripts(ordinary=False))

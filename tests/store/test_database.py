@@ -19,6 +19,7 @@ from sqlalchemy import Column, MetaData, Table, insert, select, text, update
 
 import tidegate as tg
 from tests.parts.databases import SERVERS
+from tests.store.at_once import at_once
 from tidegate.store import NotificationStore, Registry
 from tidegate.store.database import NUMBER, Database, key
 from tidegate.store.database_url import address
@@ -218,22 +219,12 @@ def test_a_schema_is_brought_up_to_date_step_by_step(url, database):
 
 @pytest.mark.contract
 def test_many_may_open_a_new_database_at_once(url):
-    failures = []
-
     def opens():
-        try:
-            with Registry(url) as registry, NotificationStore(url) as store:
-                registry.needs("q", registry.version)
-                assert len(store) == 0
-        except BaseException as error:
-            failures.append(error)
+        with Registry(url) as registry, NotificationStore(url) as store:
+            registry.needs("q", registry.version)
+            assert len(store) == 0
 
-    threads = [threading.Thread(target=opens) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(opens)
 
 
 # --- threads, locks, lost connections -------------------------------------------------------------------------------

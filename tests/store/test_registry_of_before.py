@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import closing
 
 import pytest
 from sqlalchemy import Column, Index, MetaData, Table, inspect, text
 
 import tidegate as tg
+from tests.store.at_once import at_once
 from tests.store.wine_terms import NEW, OLD, RED
 from tidegate.model import NAME_LENGTH
 from tidegate.store import Registry
@@ -93,21 +93,11 @@ def test_who_has_it_open_goes_on_while_it_gets_its_column(old):
 
 @pytest.mark.contract
 def test_many_open_a_registry_of_before_at_once(old):
-    failures = []
-
     def opens():
-        try:
-            with Registry(old) as registry:
-                assert [s.id for s in registry] == ["s2"]
-        except BaseException as error:
-            failures.append(error)
+        with Registry(old) as registry:
+            assert [s.id for s in registry] == ["s2"]
 
-    threads = [threading.Thread(target=opens) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    at_once(opens)
 
 
 def test_a_step_that_was_cut_short_runs_again(old):
