@@ -9,6 +9,7 @@ from tests.drawn_publications import NAMESPACE, ONTOLOGY
 from tidegate.ontologies import current
 from tidegate.ontologies.ontology import Ontology
 
+pytest.register_assert_rewrite("tests")  # modules that tests share tell as much of what failed as tests do
 pytest_plugins = ["tests.parts.spark"]
 
 _DRAWN = Ontology([ONTOLOGY], {"vin": NAMESPACE}, None)
