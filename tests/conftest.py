@@ -9,7 +9,8 @@ from tests.drawn_publications import NAMESPACE, ONTOLOGY
 from tidegate.ontologies import current
 from tidegate.ontologies.ontology import Ontology
 
-pytest.register_assert_rewrite("tests")  # modules that tests share tell as much of what failed as tests do
+# Modules that the tests of a folder share tell as much of what failed as tests do.
+pytest.register_assert_rewrite(*(f"tests.{name}" for name in ("cli", "overlay", "patterns", "pipeline", "store")))
 pytest_plugins = ["tests.parts.spark"]
 
 _DRAWN = Ontology([ONTOLOGY], {"vin": NAMESPACE}, None)
