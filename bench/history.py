@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 import tidegate as tg
 from bench.harness import Report, median, say, timed
+from bench.notification_arrays import Told
 from bench.papers.temporal_kbn.stopwatch import Stopwatch
-from bench.told import Told
 from bench.topk import BEGIN
 from tidegate.engine.pattern_shards import PatternShards
 from tidegate.index import Index

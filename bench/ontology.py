@@ -15,8 +15,8 @@ import pyoxigraph as ox
 
 import tidegate as tg
 from bench.harness import Report, median, say, timed
+from bench.notification_arrays import Told
 from bench.papers.timeseries.interleaved import interleaved
-from bench.told import Told
 from bench.topk import BEGIN, SPACING
 from tidegate.predicates.ontology import Question, answer
 

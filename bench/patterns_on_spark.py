@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 import tidegate as tg
 from bench.clocked_flow import ClockedFlow, batch_seconds, temporary_folder, where_time_goes
 from bench.harness import Report, median, say, timed
+from bench.notification_arrays import Told
 from bench.together import Correlation
-from bench.told import Told
 from bench.topk import Case, Ranking
 from tidegate.pipeline.session import session
 from tidegate.runs.parquet_sink import Parquet

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import tidegate as tg
 from bench.harness import Report, median, say, timed
-from bench.told import Told
+from bench.notification_arrays import Told
 from bench.topk import BEGIN, SPACING
 
 __all__ = ["Case", "Streams", "main"]

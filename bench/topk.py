@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import tidegate as tg
 from bench.harness import Report, median, say, timed
 from bench.naive import TopK
-from bench.told import Told
+from bench.notification_arrays import Told
 from bench.topk_scan import TopKScan
 from tidegate.model import micros, moment
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from bench.told import Told
+from bench.notification_arrays import Told
 
 __all__ = ["TopKScan"]
 

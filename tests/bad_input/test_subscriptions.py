@@ -12,7 +12,7 @@ import pytest
 import tidegate as tg
 from tests.bad_input.refusing import DEEP, HUGE, NOW, Broken, nested, pub, refused
 from tidegate.errors import CATALOGUE
-from tidegate.index import draft
+from tidegate.index import segment_draft
 from tidegate.model import LIST_LENGTH, NAME_LENGTH, TEXT_LENGTH
 
 
@@ -154,7 +154,7 @@ def test_ending_what_is_not_there(engine, id):
 
 
 def test_more_columns_than_an_index_can_have(engine, monkeypatch):
-    monkeypatch.setattr(draft, "MOST_COLUMNS", 3)
+    monkeypatch.setattr(segment_draft, "MOST_COLUMNS", 3)
     refused(
         engine,
         lambda: engine.subscribe(sub("a = 1 AND b = 2 AND c = 3 AND d = 4")),

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 from tidegate.model import Publication
 from tidegate.overlay.asked_of_master import AskedOfMaster
-from tidegate.overlay.conditions import LIFE, RoutedCondition, read
 from tidegate.overlay.messages import Deliver, Message, Publish, Refuse, Unsubscribe
 from tidegate.overlay.network import Network
+from tidegate.overlay.routed_conditions import LIFE, RoutedCondition, read
 from tidegate.overlay.strategies.covering import Covering
 
 START = datetime(2026, 11, 15, 8, tzinfo=UTC)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.overlay.covering_networks import CHAIN, DURING, FORK, YEARS, asked, heard, ids, network, publication, refusal
-from tidegate.overlay.conditions import LIFE
 from tidegate.overlay.messages import (
     LOCAL,
     Announce,
@@ -20,6 +19,7 @@ from tidegate.overlay.messages import (
 )
 from tidegate.overlay.node import Node
 from tidegate.overlay.operators import Operator, OperatorPart
+from tidegate.overlay.routed_conditions import LIFE
 from tidegate.overlay.strategies.covering import Covering
 from tidegate.patterns.pattern import FAMILIES
 

@@ -18,9 +18,9 @@ from tests.overlay.covering_networks import (
     network,
     publication,
 )
-from tidegate.overlay.conditions import LIFE, inside, read
 from tidegate.overlay.messages import LOCAL, Interest, Publish, Unsubscribe
 from tidegate.overlay.node import Node
+from tidegate.overlay.routed_conditions import LIFE, inside, read
 from tidegate.overlay.strategies.covering import Covering
 
 THREE = "kind = 'x' AND T_AFTER(start, past(kind = 'y' AND T_AFTER(start, past(kind = 'z'))))"

@@ -13,8 +13,8 @@ from tests.overlay.covering_networks import Told, Uncovered, at, heard, network,
 from tests.parts.profiles import examples
 from tidegate.engine import Engine
 from tidegate.model import Publication, Subscription
-from tidegate.overlay.conditions import LIFE, inside, read
 from tidegate.overlay.messages import Interest, Message, Publish, Unsubscribe
+from tidegate.overlay.routed_conditions import LIFE, inside, read
 from tidegate.overlay.strategies.covering import Covering
 
 PLAIN = (

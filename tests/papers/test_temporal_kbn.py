@@ -14,7 +14,7 @@ from bench.papers.temporal_kbn import events, findings, page
 from bench.papers.temporal_kbn.databases import Missing, opened
 from bench.papers.temporal_kbn.events import BEGIN, WINES, Events, Operator, Part, Wanted, drawn, table_61, table_62
 from bench.papers.temporal_kbn.figures import draw
-from bench.papers.temporal_kbn.obvious import Obvious
+from bench.papers.temporal_kbn.plain_loops import Obvious
 from bench.papers.temporal_kbn.plan import QUICK
 from bench.papers.temporal_kbn.scanning import Scanning
 from bench.papers.temporal_kbn.spread import spread, typical

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidegate.errors import PublicationError, shown
 from tidegate.index.checks import REQUIRED, broken_rules
 from tidegate.index.columns import converted, typed
-from tidegate.kernels.owners import text_hashes
+from tidegate.kernels.matched_owners import text_hashes
 from tidegate.kernels.shape import shaped
 from tidegate.model import Publication, micros
 from tidegate.predicates.column import Column, PointLists, Points, Row, Table, column

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.index.batch import text_buffers
-from tidegate.index.draft import Draft
+from tidegate.index.segment_draft import Draft
 from tidegate.index.shape_terms import ShapeTerms, code_of, negated_of, term_of
 from tidegate.kernels.encode import canonical, identity
 from tidegate.predicates.column import Column

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.index.batch import Batch
-from tidegate.index.draft import Draft
 from tidegate.index.segment import Segment
-from tidegate.kernels.owners import join_rows
+from tidegate.index.segment_draft import Draft
+from tidegate.kernels.matched_owners import join_rows
 from tidegate.predicates.filter import Filter
 
 __all__ = ["Index", "Matches"]

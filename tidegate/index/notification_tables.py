@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tidegate.index.batch import Batch, text_buffers
 from tidegate.index.catalogue import Catalogue
 from tidegate.index.index import Matches
-from tidegate.kernels.owners import notification_ids, text_hashes
+from tidegate.kernels.matched_owners import notification_ids, text_hashes
 from tidegate.model import FLAT, GROUPED
 from tidegate.patterns import Raised
 

@@ -22,8 +22,8 @@ from tidegate.index.catalogue import Catalogue
 from tidegate.index.index import Index, Matches
 from tidegate.index.segment import Segment
 from tidegate.index.snapshot import assembled, read, read_arrow, write, write_arrow
+from tidegate.kernels.matched_owners import text_hashes
 from tidegate.kernels.memory import rows_of
-from tidegate.kernels.owners import text_hashes
 from tidegate.model import Subscription
 from tidegate.patterns import FAMILIES, Pattern, Standing
 from tidegate.patterns.pattern import NEVER

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from tidegate.index.axes import Axes
 from tidegate.index.batch import Batch, text_buffers
 from tidegate.index.clauses import Clauses, picked
-from tidegate.index.draft import Draft
+from tidegate.index.segment_draft import Draft
 from tidegate.index.shapes import SegmentShapes, ShapeHits
 from tidegate.kernels.bits import LINE, LINE_BITS
 from tidegate.kernels.encode import encode, encode_lists, text_ranks
 from tidegate.kernels.fill import AxisRows, ClauseRanges, block_entries, fill
+from tidegate.kernels.matched_owners import EncodedPoints, open_hits, owners_of_hits, ranges_hold, rows_of_runs
 from tidegate.kernels.order import order
-from tidegate.kernels.owners import EncodedPoints, open_hits, owners_of_hits, ranges_hold, rows_of_runs
 from tidegate.kernels.select import admit_blocks, select
 from tidegate.language import from_json
 from tidegate.language.limits import NO_LIMITS

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 
 from tidegate.covering import Forest, covers
-from tidegate.overlay.conditions import RoutedCondition
 from tidegate.overlay.messages import Interest, Unsubscribe
+from tidegate.overlay.routed_conditions import RoutedCondition
 from tidegate.predicates import Filter
 
 __all__ = ["AskedOfMaster"]

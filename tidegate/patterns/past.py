@@ -19,8 +19,8 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.kernels.boxes import LOW
+from tidegate.kernels.matched_owners import text_hashes
 from tidegate.kernels.memory import texts_of
-from tidegate.kernels.owners import text_hashes
 from tidegate.kernels.past import step_past
 from tidegate.kernels.past_atoms import COMPARISONS, RELATIONS, UNSURE
 from tidegate.kernels.past_records import ENDED, GONE, KNOWN, LAST, OF, REFUSALS

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SettingError, shown
 from tidegate.kernels.haar import differences
-from tidegate.kernels.reflect import reflected
+from tidegate.kernels.householder import reflected
 from tidegate.shapes.normal_form import LONGEST, SHORTEST, normals
 
 __all__ = ["FFT", "PAA", "PCA", "TRANSFORMS", "Haar", "Transform"]

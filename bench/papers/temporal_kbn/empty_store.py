@@ -15,8 +15,8 @@ import numpy as np
 from bench.harness import say, timed
 from bench.papers.temporal_kbn.databases import New
 from bench.papers.temporal_kbn.events import Events, Wanted, drawn, table_61
-from bench.papers.temporal_kbn.obvious import Obvious
 from bench.papers.temporal_kbn.ours import Ours
+from bench.papers.temporal_kbn.plain_loops import Obvious
 from bench.papers.temporal_kbn.plan import Plan
 from bench.papers.temporal_kbn.scanning import Scanning
 from bench.papers.temporal_kbn.spread import correlation, spread

@@ -15,7 +15,7 @@ import numpy as np
 import tidegate as tg
 from bench.harness import say
 from bench.papers.temporal_kbn.events import BEGIN, Events, Wanted, table_62
-from bench.papers.temporal_kbn.obvious import Obvious
+from bench.papers.temporal_kbn.plain_loops import Obvious
 from bench.papers.temporal_kbn.plan import Plan
 from bench.papers.temporal_kbn.preloaded import SPACING, as_table, last
 from bench.papers.temporal_kbn.spread import spread

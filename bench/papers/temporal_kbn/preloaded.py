@@ -14,8 +14,8 @@ import pyarrow as pa
 from bench.harness import say, timed
 from bench.papers.temporal_kbn.databases import New
 from bench.papers.temporal_kbn.events import BEGIN, Events, Part, Wanted, drawn, table_62
-from bench.papers.temporal_kbn.obvious import Obvious
 from bench.papers.temporal_kbn.ours import Ours, Taken, fill
+from bench.papers.temporal_kbn.plain_loops import Obvious
 from bench.papers.temporal_kbn.plan import Plan
 from bench.papers.temporal_kbn.scanning import Scanning
 from bench.papers.temporal_kbn.spread import spread, typical

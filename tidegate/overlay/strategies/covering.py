@@ -2,7 +2,7 @@
 
 The hierarchical routing of Siena (Stevens 2009, §3.2): interests go up towards the root, publications always go up, and
 they go down to a child that has an interest in them. What else a node must ask for, if an interest looks at the past
-(§4.3), is in ``overlay/conditions.py``.
+(§4.3), is in ``overlay/routed_conditions.py``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from tidegate.errors import MessageError, shown
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import Subscription
 from tidegate.overlay.asked_of_master import AskedOfMaster
-from tidegate.overlay.conditions import LIFE, RoutedCondition, inside, read
 from tidegate.overlay.messages import (
     LOCAL,
     Announce,
@@ -29,6 +28,7 @@ from tidegate.overlay.messages import (
     Sync,
     Unsubscribe,
 )
+from tidegate.overlay.routed_conditions import LIFE, RoutedCondition, inside, read
 from tidegate.overlay.strategy import Sends, Strategy, qualified
 
 __all__ = ["Covering"]
