@@ -91,9 +91,8 @@ class Flow:
         if not patterns:
             version = registry.version
             registry.prepare(version, version)
-            if unserved := len(
-                Subscriptions(os.fspath(registry.index_storage), registry).view(version, version).patterns
-            ):
+            active = Subscriptions(registry.index_storage, registry).view(version, version)
+            if unserved := len(active.patterns):
                 raise SettingError("patterns = true for subscriptions with patterns", f"false, and {unserved} of them")
         self._spark, self._source, self._registry, self._sinks = spark, source, registry, sinks
         self._checkpoint = os.fspath(checkpoint).rstrip("/")
@@ -128,7 +127,7 @@ class Flow:
             sink.begin(self.query)
         publications, feed = stream(self._source, self._spark, self.query, self._registry, self._clock)
         halves: tuple[WorkerHalf, ...] = tuple(dict.fromkeys(sink.half for sink in self._sinks))
-        subscriptions = Subscriptions(os.fspath(self._registry.index_storage), self._registry)
+        subscriptions = Subscriptions(self._registry.index_storage, self._registry)
         select = Select(feed, subscriptions)
         if self._files is None:
             receipts = publications.mapInArrow(SelectTask(select, ReceiptRows(halves), self.quarantine), RECEIPTS)

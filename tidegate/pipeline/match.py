@@ -123,7 +123,7 @@ def shelved(
             raise SettingError("the registry's own storage", f"storage={shown(os.fspath(storage))}")
         version = None if publications.isStreaming else subscriptions.version
         subscriptions.prepare(*2 * (subscriptions.version if version is None else version,))
-        return Subscriptions(os.fspath(subscriptions.index_storage), subscriptions, version)
+        return Subscriptions(subscriptions.index_storage, subscriptions, version)
     rows = list(_rows(subscriptions, limits))
     if storage is None:
         master = str(publications.sparkSession.conf.get("spark.master", ""))

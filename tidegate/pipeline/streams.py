@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import singledispatch
 
 import orjson
@@ -33,7 +32,7 @@ def _(source: LogSource, spark: SparkSession, query: str, registry: Registry | N
     if clock:
         options["clock"] = str(clock)
     if registry is not None:
-        options |= {"registry": registry.url, "storage": os.fspath(registry.index_storage)}
+        options |= {"registry": registry.url, "storage": registry.index_storage}
         options["shapes"] = orjson.dumps(looked_up_with().plain()).decode()
     return spark.readStream.format("tidegate-log").options(**options).load(), feed.slices
 
