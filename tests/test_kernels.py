@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.index.batch import text_buffers
-from tidegate.kernels import encode
-from tidegate.kernels import matched_owners as owned
+from tidegate.kernels import encode, matched_owners
 from tidegate.kernels.bits import LINE, LINE_BITS, and_lines, count_ones, trailing_zeros
 from tidegate.kernels.order import order
 
@@ -208,7 +207,7 @@ def test_owners_of_hits(found, dead, once):
     owner = np.array([o for some in owned for o in some], np.int32)
     marks = np.array([who in dead for who in range(7)], np.uint8)
     stamps = np.zeros(7 if once else 0, np.int32)
-    start, result = owned.owners_of_hits(publications, runs, hits, owner_start, owner, marks, stamps)
+    start, result = matched_owners.owners_of_hits(publications, runs, hits, owner_start, owner, marks, stamps)
     for p in range(publications):
         wanted = [
             who
@@ -225,7 +224,7 @@ def test_owners_of_hits(found, dead, once):
 @given(found=found())
 def test_rows_of_runs(found):
     publications, runs, hits, _ = found
-    start, result = owned.rows_of_runs(publications, runs, hits)
+    start, result = matched_owners.rows_of_runs(publications, runs, hits)
     for p in range(publications):
         assert result[start[p] : start[p + 1]].tolist() == [
             hit for run in runs if run[0] == p for hit in hits[run[1] : run[2]]
@@ -239,7 +238,7 @@ def test_open_hits(found, data):
     hits[hits >= len(owned)] = 0
     sizes = [data.draw(st.integers(0, 2)) for _ in owned]
     open_start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    publication, position = owned.open_hits(runs, hits, open_start)
+    publication, position = matched_owners.open_hits(runs, hits, open_start)
     expected = [(p, i) for p, a, b in runs.tolist() for i in range(a, b) if sizes[hits[i]]]
     assert list(zip(publication.tolist(), position.tolist(), strict=True)) == expected
 
@@ -253,7 +252,7 @@ def test_join_rows(one, two):
         start = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
         return start, np.array([x for row in rows for x in row], np.int32)
 
-    start, joined = owned.join_rows(*ragged(one), *ragged(two))
+    start, joined = matched_owners.join_rows(*ragged(one), *ragged(two))
     assert [joined[a:b].tolist() for a, b in itertools.pairwise(start)] == [
         a + b for a, b in zip(one, two, strict=True)
     ]
@@ -264,17 +263,19 @@ def test_join_rows(one, two):
     publications=st.lists(texts, min_size=1, max_size=4, unique=True),
 )
 def test_notification_ids_tell_content_apart(subscriptions, publications):
-    s = owned.text_hashes(*text_buffers(pa.array(subscriptions, pa.large_string()))[:2])
-    p = owned.text_hashes(*text_buffers(pa.array(publications, pa.large_string()))[:2])
+    s = matched_owners.text_hashes(*text_buffers(pa.array(subscriptions, pa.large_string()))[:2])
+    p = matched_owners.text_hashes(*text_buffers(pa.array(publications, pa.large_string()))[:2])
     n = len(subscriptions)
     start = np.arange(len(publications) + 1, dtype=np.int64) * n
     found = set()
     for time in (0, 1, -(10**15)):
-        digits = owned.notification_ids(start, np.tile(s, (len(publications), 1)), p, np.full(len(publications), time))
+        digits = matched_owners.notification_ids(
+            start, np.tile(s, (len(publications), 1)), p, np.full(len(publications), time)
+        )
         names = [bytes(row).decode() for row in digits]
         assert all(len(name) == 32 and set(name) <= set("0123456789abcdef") for name in names)
         found.update(names)
         if n > 1:  # the same pair has the same id wherever it stands
-            again = owned.notification_ids(np.array([0, 1], np.int64), s[1:2], p[:1], np.array([time]))
+            again = matched_owners.notification_ids(np.array([0, 1], np.int64), s[1:2], p[:1], np.array([time]))
             assert bytes(again[0]).decode() == names[1]
     assert len(found) == 3 * n * len(publications)
