@@ -153,9 +153,8 @@ import os, signal, sys
 from tidegate.store.history import History
 history = History(sys.argv[1])
 history.claim()
-child = os.fork()
-if child:
-    print(child, flush=True)
+if not os.fork():
+    print(os.getpid(), flush=True)  # by now it has let go of what it inherited
 signal.pause()
 """
 
