@@ -36,6 +36,12 @@ class Points(Batch):
             return PointLists(offsets, np.array([point for row in found for point in row], np.float64))
         return pa.array(found, pa.large_string()) if column == TEXT and found is not None else found
 
+    def row(self, i):
+        return PointsOfOne(self.attributes(i))
+
+    def attributes(self, i):
+        return {name: given for name, values in self.columns.items() if (given := _given(values[i])) is not None}
+
     def holds(self, clause, p) -> bool:
         for within in clause:
             found = self.columns[within.column.operand][p]
@@ -43,6 +49,23 @@ class Points(Batch):
             if not any(low <= point < high for low, high in within.ranges for point in points if point is not None):
                 return False
         return True
+
+
+class PointsOfOne:
+    """One publication of ``Points``."""
+
+    def __init__(self, values):
+        self._values = values
+
+    def value(self, name):
+        return self._values.get(name)
+
+
+def _given(value):
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+pytestmark = pytest.mark.usefixtures("way_to_match")
 
 
 def rows(matches):
@@ -238,7 +261,7 @@ def test_owners_past_the_first_thousand():
 
 
 def test_folding_aside_while_others_match(monkeypatch):
-    monkeypatch.setattr(index_module, "_ASIDE", 16)
+    monkeypatch.setattr(index_module, "_WORTH", 16)
     monkeypatch.setattr(index_module, "_RATIO", 2)
     rng = np.random.default_rng(3)
     filters, batch = some_filters(rng, 400), some_points(rng, 8)
@@ -270,7 +293,7 @@ def test_folding_aside_while_others_match(monkeypatch):
     index.wait()
     assert not wrong
     assert rows(index.match(batch)) == wanted
-    assert index._merging is not None, "nothing was folded aside"
+    assert index._folding is not None, "nothing was folded aside"
     index.compact()
     assert rows(index.match(batch)) == wanted
     index.close()

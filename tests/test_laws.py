@@ -60,7 +60,7 @@ def test_covering_is_sound(ops, data):
 
 
 @given(data=st.data())
-def test_missing_never_matches(ops, data):
+def test_missing_never_matches(way_to_match, ops, data):
     laws.missing_never_matches(data.draw(conditions(ops)), data.draw(publications(mixed=True, most=3)))
 
 
@@ -70,25 +70,25 @@ def test_points_agree(ops, data):
 
 
 @given(data=st.data())
-def test_engine_equals_oracle(ops, data):
+def test_engine_equals_oracle(way_to_match, ops, data):
     nodes = data.draw(st.lists(expressions(ops), min_size=1, max_size=6))
     laws.engine_equals_oracle(nodes, data.draw(publications(mixed=True)), oracle.holds)
 
 
 @given(data=st.data())
-def test_bucketed_engine_equals_oracle(small_tables, ops, data):
+def test_bucketed_engine_equals_oracle(way_to_match, small_tables, ops, data):
     nodes = data.draw(st.lists(expressions(ops, most=3), min_size=8, max_size=24))
     laws.engine_equals_oracle(nodes, data.draw(publications(mixed=True)), oracle.holds)
 
 
 @examples(30)
 @given(nodes=st.lists(expressions(ALL), min_size=1, max_size=20), batch=publications(mixed=True, most=12))
-def test_families_together_equal_oracle(nodes, batch):
+def test_families_together_equal_oracle(way_to_match, nodes, batch):
     laws.engine_equals_oracle(nodes, batch, oracle.holds)
 
 
 @given(data=st.data())
-def test_objects_and_tables_agree(ops, data):
+def test_objects_and_tables_agree(way_to_match, ops, data):
     nodes = data.draw(st.lists(expressions(ops), min_size=1, max_size=4))
     laws.objects_and_tables_agree(nodes, data.draw(publications()))
 
@@ -98,13 +98,13 @@ def test_objects_and_tables_agree(ops, data):
     batch=publications(mixed=True),
     cuts=st.lists(st.integers(0, 8), max_size=4),
 )
-def test_cutting_changes_nothing(nodes, batch, cuts):
+def test_cutting_changes_nothing(way_to_match, nodes, batch, cuts):
     laws.cutting_changes_nothing(nodes, batch, cuts)
 
 
 @examples(10)
 @given(data=st.data())
-def test_restart_changes_nothing(ops, data):
+def test_restart_changes_nothing(way_to_match, ops, data):
     nodes = data.draw(st.lists(expressions(ops), min_size=1, max_size=6))
     batch = data.draw(publications(mixed=True))
     with TemporaryDirectory() as directory:
@@ -115,7 +115,7 @@ _changes = st.lists(st.tuples(st.sampled_from(["add", "add", "remove", "publish"
 
 
 @given(nodes=st.lists(expressions(ALL), min_size=1, max_size=10), batch=publications(mixed=True), changes=_changes)
-def test_changes_leave_no_trace(nodes, batch, changes):
+def test_changes_leave_no_trace(way_to_match, nodes, batch, changes):
     laws.changes_leave_no_trace(nodes, batch, changes)
 
 

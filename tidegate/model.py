@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -72,6 +72,9 @@ TEXT_LENGTH = 1_048_576
 #: Members of one bag or series.
 LIST_LENGTH = 1_048_576
 
+#: Whole numbers up to which every one is a finite double.
+_EXACT = 2**53
+_NO_FIELDS = (None,) * 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
@@ -119,6 +122,16 @@ def _encodable(value: str, what: str, at: str, error: type[TidegateError]) -> No
             value.encode()
         except UnicodeEncodeError:
             raise error(f"Unicode text as {what}", f"{shown(value)} with a lone surrogate", at) from None
+
+
+def _is_plain_name(value: object) -> bool:
+    """Whether ``_name`` certainly has nothing against it."""
+    return type(value) is str and 0 < len(value) <= NAME_LENGTH and value.isascii()
+
+
+def _is_plain_time(when: object) -> bool:
+    """Whether ``_zoned`` certainly has nothing against it."""
+    return type(when) is datetime and when.tzinfo is UTC and 1 < when.year < 9999
 
 
 def _checked(value: object, at: str) -> Any:
@@ -185,10 +198,36 @@ class Publication:
     valid_until: datetime | None = None
 
     def __post_init__(self) -> None:
-        _name(self.id, "the id", "publication", PublicationError)
-        at = f"publication {shown(self.id)}"
-        _name(self.source, "the source", at, PublicationError)
-        _zoned(self.time, "the time", at, PublicationError)
+        if not (_is_plain_name(self.id) and _is_plain_name(self.source) and _is_plain_time(self.time)):
+            _name(self.id, "the id", "publication", PublicationError)
+            _name(self.source, "the source", self._here(), PublicationError)
+            _zoned(self.time, "the time", self._here(), PublicationError)
+        if (self.start, self.end, self.valid_until, self.phase, self.location) != _NO_FIELDS:
+            self._check_fields()
+        if not isinstance(self.attributes, Mapping):
+            raise PublicationError("a mapping of attributes", shown(self.attributes), self._here())
+        kept: dict[str, Value | None] = {}
+        for name, value in self.attributes.items():
+            if type(name) is not str or not name or name in RESERVED:
+                self._check_attribute_name(name)
+            kind = type(value)
+            if (
+                (kind is float and isfinite(value))  # type: ignore[arg-type]
+                or kind is bool
+                or (kind is int and -_EXACT <= value <= _EXACT)  # type: ignore[operator]
+                or (kind is str and value.isascii() and len(value) <= TEXT_LENGTH)  # type: ignore[union-attr, arg-type]
+            ):
+                kept[name] = value
+            elif value is not None:
+                kept[name] = _checked(value, f"{self._here()}, attribute {shown(name)}")
+        object.__setattr__(self, "attributes", kept)  # the caller's mapping and lists may change, this may not
+
+    def _here(self) -> str:
+        """How an error names this publication; made only for one."""
+        return f"publication {shown(self.id)}"
+
+    def _check_fields(self) -> None:
+        at = self._here()
         for name in ("start", "end", "valid_until"):
             if (when := getattr(self, name)) is not None:
                 _zoned(when, name, at, PublicationError)
@@ -198,17 +237,12 @@ class Publication:
             raise PublicationError(f"one of {', '.join(PHASES)} as phase", shown(self.phase), at)
         if self.location is not None:
             object.__setattr__(self, "location", _point(self.location, f"{at}, location"))
-        if not isinstance(self.attributes, Mapping):
-            raise PublicationError("a mapping of attributes", shown(self.attributes), at)
-        kept: dict[str, Value | None] = {}
-        for name, value in self.attributes.items():
-            if not isinstance(name, str) or not name:
-                raise PublicationError("a non-empty string as attribute name", shown(name), at)
-            if name in RESERVED:
-                raise PublicationError("attribute names that are not reserved", shown(name), at)
-            if value is not None:
-                kept[name] = _checked(value, f"{at}, attribute {shown(name)}")
-        object.__setattr__(self, "attributes", kept)  # the caller's mapping and lists may change, this may not
+
+    def _check_attribute_name(self, name: object) -> None:
+        if not isinstance(name, str) or not name:
+            raise PublicationError("a non-empty string as attribute name", shown(name), self._here())
+        if name in RESERVED:
+            raise PublicationError("attribute names that are not reserved", shown(name), self._here())
 
     def value(self, name: str) -> Any:
         """What an expression sees under that name: a field of the publication or an attribute; None if missing."""
@@ -266,8 +300,7 @@ def _same(mine: Any, theirs: Any) -> bool:
 _SIMPLE = frozenset({float, int, str, bool})
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(NamedTuple):
     """That a subscription was matched, by which publications, and when.
 
     The id is derived from the content: the same match delivered twice is recognisably the same.

@@ -197,13 +197,23 @@ class Engine(Closing):
         grouped by the publication that raised them, with the time of the notification.
         """
         self._notice()
-        if isinstance(publications, pa.Table | pa.RecordBatch):
-            batch: Batch = ArrowBatch(publications)
-            return self._grouped(batch) if grouped else self._flat(batch)
-        if isinstance(publications, Publication | str | bytes | Mapping) or not isinstance(publications, Iterable):
-            raise PublicationError("a list of publications or an Arrow table", shown(publications))
+        if not isinstance(publications, list):
+            if isinstance(publications, pa.Table | pa.RecordBatch):
+                table = ArrowBatch(publications)
+                return self._grouped(table) if grouped else self._flat(table)
+            if isinstance(publications, Publication | str | bytes | Mapping) or not isinstance(publications, Iterable):
+                raise PublicationError("a list of publications or an Arrow table", shown(publications))
         batch = ObjectBatch(list(publications))
-        return self._grouped(batch) if grouped else self._notifications(self._flat(batch))
+        return self._grouped(batch) if grouped else self._listed(batch)
+
+    def _listed(self, batch: ObjectBatch) -> list[Notification]:
+        found = notification_tables.listed(batch, self._index.match(batch), self._catalogue)
+        raised = self._raised(batch)
+        self._count(batch)
+        if raised:
+            found += self._notifications(pa.concat_tables(self._tables(raised)))
+            found.sort(key=notification_tables.BY_TIME)
+        return found
 
     def _flat(self, batch: Batch) -> pa.Table:
         plain = notification_tables.flat(batch, self._index.match(batch), self._catalogue)

@@ -239,17 +239,18 @@ class PatternShards:
     def note(self, batch: Batch) -> None:
         """Move the clock for publications that appear while there are no patterns."""
         if batch.length:
-            self._appeared(batch.times())
+            self._appeared(batch)
 
-    def _appeared(self, times: NDArray[np.int64]) -> tuple[int | None, int | None]:
+    def _appeared(self, batch: Batch) -> tuple[int | None, int | None]:
         """Move the clock; return where it was, and its first value if it begins only now."""
         before = self._clock
-        first = int(times.min()) - self.lateness if before is None else None
-        newest = int(times.max()) - self.lateness
+        oldest, newest = batch.time_range()
+        first = oldest - self.lateness if before is None else None
+        newest -= self.lateness
         self._clock = newest if before is None else max(before, newest)
         self._calls += 1
-        if before is not None:
-            self.late += int(np.count_nonzero(times < before))
+        if before is not None and oldest < before:
+            self.late += int(np.count_nonzero(batch.times() < before))
         return before, first
 
     def publish(self, batch: Batch, ids: bool = True) -> list[Raised]:
@@ -267,7 +268,7 @@ class PatternShards:
             )
         matches = self.patterns.index.match(batch)
         found = passed(batch, matches, self.patterns.columns)
-        before, first = self._appeared(batch.times())
+        before, first = self._appeared(batch)
         clock = first if before is None else before
         assert clock is not None
         with self._whole_or_stopped():

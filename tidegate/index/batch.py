@@ -7,7 +7,8 @@ both offer what ``Batch`` declares. ``index/columns.py`` says which types a colu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -20,12 +21,12 @@ from tidegate.index.checks import REQUIRED, broken_rules
 from tidegate.index.columns import converted, typed
 from tidegate.kernels.matched_owners import text_hashes
 from tidegate.kernels.shape import shaped
-from tidegate.model import Publication, micros
+from tidegate.model import RESERVED, Publication, micros
 from tidegate.predicates.column import Column, PointLists, Points, Row, Table, column
 from tidegate.rejected_row import RejectedRow
 from tidegate.shapes.normal_form import LONGEST, SHORTEST
 
-__all__ = ["ArrowBatch", "Batch", "ObjectBatch", "sift", "text_buffers"]
+__all__ = ["ArrowBatch", "Batch", "ObjectBatch", "key_of", "sift", "text_buffers"]
 
 
 def text_buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.bool_]]:
@@ -38,6 +39,12 @@ def text_buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8],
     bytes_ = np.frombuffer(letters, np.uint8) if letters else np.zeros(1, np.uint8)
     valid = np.asarray(texts.is_valid()) if texts.null_count else np.ones(length, np.bool_)
     return starts, bytes_, valid
+
+
+def key_of(publication: Publication) -> bytes:
+    """The key of a publication, as ``Batch.keys`` has it, in UTF-8."""
+    id, phase = publication.id, publication.phase
+    return id.encode() if phase is None else f"{id}\0{phase}".encode()
 
 
 class Batch:
@@ -76,9 +83,18 @@ class Batch:
         """One publication."""
         raise TypeError("a batch of nothing")
 
+    def attributes(self, i: int) -> Mapping[str, Any]:
+        """The attributes that one publication has, without its fields."""
+        raise TypeError("a batch of nothing")
+
     def times(self) -> NDArray[np.int64]:
         """Microseconds since 1970."""
         raise TypeError("a batch of nothing")
+
+    def time_range(self) -> tuple[int, int]:
+        """The first and the last of the times."""
+        times = self.times()
+        return int(times.min()), int(times.max())
 
     def ids(self) -> pa.Array:
         """The publications' ids."""
@@ -87,6 +103,11 @@ class Batch:
     def keys(self) -> pa.Array:
         """The key of each publication, which no other has: its id, and its phase where there is one."""
         raise TypeError("a batch of nothing")
+
+    def hashes(self) -> NDArray[np.uint64]:
+        """128 bits of each publication's key."""
+        found: NDArray[np.uint64] = text_hashes(*text_buffers(self.keys())[:2])
+        return found
 
     def sources(self) -> pa.Array:
         """The publications' sources."""
@@ -102,29 +123,40 @@ class ObjectBatch(Batch):
 
     def __init__(self, publications: Sequence[Publication]) -> None:
         super().__init__()
-        seen: set[tuple[str, str | None]] = set()
         for p in publications:
             if not isinstance(p, Publication):
                 raise PublicationError("publications", shown(p))
-            if (p.id, p.phase) in seen:
-                raise PublicationError("each publication once", f"the id {shown(p.id)} twice", "one batch")
-            seen.add((p.id, p.phase))
+        if len(publications) > 1:
+            seen: set[tuple[str, str | None]] = set()
+            for p in publications:
+                if (p.id, p.phase) in seen:
+                    raise PublicationError("each publication once", f"the id {shown(p.id)} twice", "one batch")
+                seen.add((p.id, p.phase))
         self.publications = publications
         self.length = len(publications)
 
     def row(self, i: int) -> Row:
         return self.publications[i]
 
+    def attributes(self, i: int) -> Mapping[str, Any]:
+        return self.publications[i].attributes
+
+    @cached_property
+    def micros(self) -> list[int]:
+        """``times`` as a list."""
+        return [micros(p.time) for p in self.publications]
+
     def times(self) -> NDArray[np.int64]:
-        return np.fromiter((micros(p.time) for p in self.publications), np.int64, self.length)
+        return np.array(self.micros, np.int64)
+
+    def time_range(self) -> tuple[int, int]:
+        return min(self.micros), max(self.micros)
 
     def ids(self) -> pa.Array:
         return pa.array([p.id for p in self.publications], pa.large_string())
 
     def keys(self) -> pa.Array:
-        return pa.array(
-            [p.id if p.phase is None else f"{p.id}\0{p.phase}" for p in self.publications], pa.large_string()
-        )
+        return pa.array([key_of(p).decode() for p in self.publications], pa.large_string())
 
     def sources(self) -> pa.Array:
         return pa.array([p.source for p in self.publications], pa.large_string())
@@ -182,6 +214,13 @@ class ArrowBatch(Batch):
 
     def row(self, i: int) -> Row:
         return _ArrowRow(self.arrays, i)
+
+    def attributes(self, i: int) -> Mapping[str, Any]:
+        return {
+            name: value
+            for name in self.arrays
+            if name not in RESERVED and (value := self.row(i).value(name)) is not None
+        }
 
     def times(self) -> NDArray[np.int64]:
         return np.asarray(self.arrays["time"].cast(pa.int64()))

@@ -16,7 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.errors import SubscriptionError, UnknownSubscription, shown
+from tidegate.index.batch import text_buffers
 from tidegate.index.overflow_file import OverflowFile
+from tidegate.kernels.matched_owners import text_hashes
 from tidegate.language import from_json, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Subscription
@@ -54,6 +56,8 @@ class Catalogue:
         self._numbers: dict[str, int] | None = None
         self._removed = 0
         self._texts: dict[str, list[pa.Array]] = {}
+        self._saved: list[tuple[str, str] | None] = [None] * self._table.num_rows  # id and subscriber, once read
+        self._hashes = np.empty((0, 2), np.uint64)
         self._reading = threading.Lock()
 
     def __len__(self) -> int:
@@ -126,6 +130,32 @@ class Catalogue:
         if number >= base:
             return self._added[number - base]
         return tuple(column[number].as_py() for column in self._table.columns)
+
+    def names(self, numbers: NDArray[np.int32]) -> list[tuple[str, ...]]:
+        """A tuple for each number that begins with the id and the subscriber."""
+        added, base = self._added, len(self._saved)
+        if not base:
+            return [added[number] for number in numbers.tolist()]
+        return [added[n - base] if n >= base else self._saved[n] or self._read(n) for n in numbers.tolist()]
+
+    def _read(self, number: int) -> tuple[str, str]:
+        names = self._saved[number] = tuple(self._table.column(name)[number].as_py() for name in ("id", "subscriber"))
+        return names
+
+    @property
+    def hashes(self) -> NDArray[np.uint64]:
+        """128 bits of each subscription's id, by number."""
+        if len(self._hashes) < self.numbers_given:
+            with self._reading:
+                known, base = len(self._hashes), len(self._saved)
+                ids = [row[0] for row in self._added[max(0, known - base) :]]
+                parts = [self._hashes, text_hashes(*text_buffers(pa.array(ids, pa.large_string()))[:2])]
+                if known < base:
+                    parts[1:1] = [
+                        text_hashes(*text_buffers(chunk)[:2]) for chunk in self._table.column("id").slice(known).chunks
+                    ]
+                self._hashes = np.concatenate(parts)
+        return self._hashes
 
     def texts(self, name: str, numbers: NDArray[np.int32]) -> pa.Array:
         """``id`` or ``subscriber`` of many numbers."""

@@ -22,7 +22,7 @@ from tidegate.index.shape_terms import ShapeTerms, code_of, negated_of, term_of
 from tidegate.kernels.encode import canonical, identity
 from tidegate.predicates.column import Column
 
-__all__ = ["CLAUSE_ARRAYS", "Clauses", "TextConstants", "picked", "starts"]
+__all__ = ["CLAUSE_ARRAYS", "Clauses", "TextConstants", "joined", "picked", "starts"]
 
 #: The arrays that are saved as they are.
 CLAUSE_ARRAYS = ("start", "column", "low", "high", "owner_start", "owner", "open_start", "open_predicate")
@@ -57,6 +57,16 @@ class TextConstants:
     def strings(self) -> list[str]:
         whole = self.letters.tobytes()
         return [whole[a:b].decode() for a, b in zip(self.offsets[:-1], self.offsets[1:], strict=True)]
+
+
+def joined(several: Sequence[TextConstants]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """The offsets and letters of the constants of several columns, one column after the other."""
+    if len(several) == 1:
+        return several[0].offsets, several[0].letters
+    bases = np.cumsum([0, *(texts.offsets[-1] for texts in several)])
+    offsets = [texts.offsets[:-1] + base for texts, base in zip(several, bases[:-1], strict=True)]
+    letters = [texts.letters[: texts.offsets[-1]] for texts in several]
+    return np.concatenate([*offsets, bases[-1:]]), np.concatenate([*letters, np.zeros(1, np.uint8)])
 
 
 @dataclass(frozen=True, slots=True)

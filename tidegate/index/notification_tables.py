@@ -6,18 +6,20 @@ the owners were found.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.index.batch import Batch, text_buffers
+from tidegate.index.batch import Batch, ObjectBatch, key_of, text_buffers
 from tidegate.index.catalogue import Catalogue
 from tidegate.index.index import Matches
-from tidegate.kernels.matched_owners import notification_ids, text_hashes
-from tidegate.model import FLAT, GROUPED
+from tidegate.kernels.matched_owners import notification_ids, notification_ids_of_one, text_hashes
+from tidegate.model import FLAT, GROUPED, Notification, Publication, moment
 from tidegate.patterns import Raised
 
-__all__ = ["by_time", "flat", "grouped", "raised_flat", "raised_grouped"]
+__all__ = ["BY_TIME", "by_time", "flat", "grouped", "listed", "raised_flat", "raised_grouped"]
 
 _NOTHING = FLAT.empty_table()
 _INSTANT = pa.timestamp("us", "UTC")
@@ -36,6 +38,36 @@ def grouped(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
     )
 
 
+def listed(batch: ObjectBatch, matches: Matches, catalogue: Catalogue) -> list[Notification]:
+    """The notifications of ``flat`` as objects, without a table."""
+    found: list[Notification] = []
+    if len(matches.owners):
+        ends = matches.start.tolist()
+        for publication, when, begin, end in zip(batch.publications, batch.micros, ends[:-1], ends[1:], strict=True):
+            if begin < end:
+                found += _listed_of_one(publication, when, matches.owners[begin:end], catalogue)
+        if batch.length > 1:
+            found.sort(key=BY_TIME)
+    return found
+
+
+def _listed_of_one(
+    publication: Publication, when: int, owners: NDArray[np.int32], catalogue: Catalogue
+) -> list[Notification]:
+    digits = notification_ids_of_one(np.frombuffer(key_of(publication), np.uint8), when, owners, catalogue.hashes)
+    text, made = str(digits, "ascii"), Notification._make
+    time, ids = moment(when), (publication.id,)
+    found = [
+        made((text[32 * k : 32 * k + 32], name[0], name[1], time, ids, None, None))
+        for k, name in enumerate(catalogue.names(owners))
+    ]
+    found.sort(key=_BY_SUBSCRIPTION)
+    return found
+
+
+_BY_SUBSCRIPTION, BY_TIME = attrgetter("subscription"), attrgetter("time", "subscription")
+
+
 def flat(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
     """A row per notification, ordered by time and subscription id."""
     start, owners = matches
@@ -44,8 +76,7 @@ def flat(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
     rows = np.repeat(np.arange(batch.length), np.diff(start))
     ids = catalogue.texts("id", owners)
     times = batch.times()
-    hashes = [text_hashes(*text_buffers(texts)[:2]) for texts in (ids, batch.keys())]
-    digits = notification_ids(start, hashes[0], hashes[1], times)
+    digits = notification_ids(start, catalogue.hashes[owners], batch.hashes(), times)
     offsets = np.arange(len(owners) + 1, dtype=np.int32) * 32
     names = pa.StringArray.from_buffers(len(owners), pa.py_buffer(offsets), pa.py_buffer(digits))
     publications = batch.ids().take(pa.array(rows)).cast(pa.string())

@@ -33,7 +33,7 @@ from tidegate.predicates.column import PointLists
 from tidegate.predicates.family import FUNCTIONS
 from tidegate.predicates.predicate import Predicate
 
-__all__ = ["AXES_ARRAYS", "TABLE_ARRAYS", "Segment"]
+__all__ = ["AXES_ARRAYS", "TABLE_ARRAYS", "Segment", "predicate_of"]
 
 Rows = tuple[NDArray[np.int64], NDArray[np.int32]]
 #: Runs (publication, first hit, end of its hits), and the hits.
@@ -84,7 +84,7 @@ class _Growing:
 
 
 @lru_cache(maxsize=65_536)
-def _predicate(stored: bytes) -> Predicate:
+def predicate_of(stored: bytes) -> Predicate:
     """A stored predicate, compiled again on first use."""
     call = from_json(orjson.loads(stored[1:]), NO_LIMITS)
     assert isinstance(call, Call)
@@ -310,7 +310,7 @@ class Segment:
         distinct, same = np.unique(pairs, axis=0, return_inverse=True)
         held = np.empty(len(distinct), np.bool_)
         kinds: dict[type[Predicate], list[int]] = {}
-        predicates = [_predicate(self.clauses.predicates[w]) for w in distinct[:, 0]]
+        predicates = [predicate_of(self.clauses.predicates[w]) for w in distinct[:, 0]]
         for i, predicate in enumerate(predicates):
             kinds.setdefault(type(predicate), []).append(i)
         for kind, mine in kinds.items():

@@ -27,6 +27,10 @@ __all__ = ["Draft", "stored"]
 
 #: Distinct attributes and readings of them in an index; the kernels number them with 16 bits.
 MOST_COLUMNS = 65_535
+#: Clauses of ranges that can be scanned while one filter is asked that has other predicates.
+_OPEN = 16
+#: A draft of more work than this is never scanned.
+_MOST_SCANNED = 1 << 16
 
 
 def stored(predicate: Predicate) -> bytes:
@@ -55,6 +59,10 @@ class Draft:
         """What the ranges leave open: predicates by number, and shape terms by a code below 0."""
         self.predicates: dict[bytes, int] = {}
         self.shape_terms = DraftedShapeTerms()
+        self.filters: dict[int, Filter] = {}
+        """The filters, by owner, that ranges alone do not decide: a scan asks them themselves."""
+        self.work = 0
+        """About how long a scan takes, in clauses of ranges."""
 
     def __len__(self) -> int:
         return len(self.owner)
@@ -67,6 +75,9 @@ class Draft:
             for column, _ in hull:
                 if column not in numbers:  # all at once: ``_number`` may refuse them, and then nothing may have changed
                     self._number({column for hull, _ in hulls for column, _ in hull if column not in numbers})
+        if any(opened for _, opened in hulls) and self.is_scanned:
+            self.filters[owner] = filter
+            self.work += _OPEN
         for hull, opened in hulls:
             if all(ranges for _, ranges in hull):
                 for column, ranges in hull:
@@ -75,6 +86,14 @@ class Draft:
                 self.open_predicate.extend(opened)
                 self.open_start.append(len(self.open_predicate))
                 self.owner.append(owner)
+                self.work += 1
+        if not self.is_scanned:
+            self.filters.clear()
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether a scan is possible; a larger draft does not keep what that needs."""
+        return self.work <= _MOST_SCANNED
 
     def _hull(self, clause: Clause) -> tuple[Collection[tuple[Column, Ranges]], list[int]]:
         """The ranges of a clause, one set per column, and the predicates they do not decide."""

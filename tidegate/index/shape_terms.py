@@ -98,6 +98,11 @@ class DraftedShapeTerms:
         self._asked_of: list[int] = []
         self._overflow = OverflowFile()
 
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes of which a shape is asked."""
+        return tuple(self._attributes)
+
     def code(self, shape: ShapePredicate) -> int:
         """The negative number that stands for the predicate in ``Clauses.open_predicate``."""
         bound = nextafter(shape.bound, -inf) if shape.strict else shape.bound
@@ -133,7 +138,7 @@ class DraftedShapeTerms:
         start = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=start[1:])
         return ShapeTerms(
-            attributes=tuple(self._attributes),
+            attributes=self.attributes,
             attribute=attribute,
             series=series.astype(np.int32),
             bound=bound,

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 from tidegate.kernels.bits import LINE
 from tidegate.kernels.compiled import njit
 
-__all__ = ["canonical", "code_ranges", "code_signatures", "encode", "encode_lists", "identity", "mixed", "text_ranks"]
+__all__ = [
+    "canonical",
+    "code_ranges",
+    "code_signatures",
+    "encode",
+    "encode_lists",
+    "identity",
+    "mixed",
+    "text_rank",
+    "text_ranks",
+]
 
 
 @njit(cache=True, nogil=True)
@@ -170,6 +180,32 @@ def identity(
 
 
 @njit(cache=True, nogil=True)
+def text_rank(
+    begin: int,
+    end: int,
+    letters: NDArray[np.uint8],
+    constant_offsets: NDArray[np.int64],
+    constant_letters: NDArray[np.uint8],
+    first: int,
+    last: int,
+) -> int:
+    """How many of the sorted constants first … last are ≤ the text letters[begin:end], in the order of their bytes."""
+    low, high, length = first, last, end - begin
+    while low < high:
+        middle = (low + high) >> 1
+        at, size = constant_offsets[middle], constant_offsets[middle + 1] - constant_offsets[middle]
+        j = 0
+        while j < size and j < length and letters[begin + j] == constant_letters[at + j]:
+            j += 1
+        # constant ≤ text: a prefix of it, or smaller where they differ
+        if j == size or (j < length and constant_letters[at + j] < letters[begin + j]):
+            low = middle + 1
+        else:
+            high = middle
+    return low - first
+
+
+@njit(cache=True, nogil=True)
 def text_ranks(
     offsets: NDArray[np.int64],
     letters: NDArray[np.uint8],
@@ -177,24 +213,11 @@ def text_ranks(
     constant_offsets: NDArray[np.int64],
     constant_letters: NDArray[np.uint8],
 ) -> NDArray[np.float64]:
-    """For each text how many of the sorted constants are ≤ it, in the order of their UTF-8 bytes; NaN for nulls."""
-    ranks = np.empty(len(offsets) - 1)
+    """``text_rank`` of each text among all constants; NaN for nulls."""
+    ranks = np.full(len(offsets) - 1, np.nan)
+    constants = len(constant_offsets) - 1
     for i in range(len(ranks)):
-        if not valid[i]:
-            ranks[i] = np.nan
-            continue
-        begin, length = offsets[i], offsets[i + 1] - offsets[i]
-        low, high = 0, len(constant_offsets) - 1
-        while low < high:
-            middle = (low + high) >> 1
-            at, size = constant_offsets[middle], constant_offsets[middle + 1] - constant_offsets[middle]
-            j = 0
-            while j < size and j < length and letters[begin + j] == constant_letters[at + j]:
-                j += 1
-            # constant ≤ text: a prefix of it, or smaller where they differ
-            if j == size or (j < length and constant_letters[at + j] < letters[begin + j]):
-                low = middle + 1
-            else:
-                high = middle
-        ranks[i] = low
+        if valid[i]:
+            begin, end = offsets[i], offsets[i + 1]
+            ranks[i] = text_rank(begin, end, letters, constant_offsets, constant_letters, 0, constants)
     return ranks

@@ -15,8 +15,8 @@ from tidegate.kernels.encode import mixed
 from tidegate.kernels.fill import ClauseRanges
 
 __all__ = [
-    "EncodedPoints", "join_rows", "notification_ids", "open_hits", "owners_of_hits", "ranges_hold", "rows_of_runs",
-    "text_hashes",
+    "EncodedPoints", "join_rows", "notification_ids", "notification_ids_of_one", "open_hits", "owners_of_clauses",
+    "owners_of_hits", "ranges_hold", "rows_of_runs", "text_hashes",
 ]  # fmt: skip
 
 
@@ -143,6 +143,36 @@ def owners_of_hits(
 
 
 @njit(cache=True, nogil=True)
+def owners_of_clauses(
+    clauses: NDArray[np.int32],
+    owner_start: NDArray[np.int64],
+    owner: NDArray[np.int32],
+    dead: NDArray[np.uint8],
+    stamps: NDArray[np.int32],
+    stamp: int,
+    found: int,
+    target: NDArray[np.int32],
+) -> int:
+    """Write the living owners of clauses, each once, to ``target`` from ``found`` on; how many there are then.
+
+    An owner that has the stamp was found before. −1 where there is not enough room; then nothing is stamped.
+    """
+    most = found
+    for clause in clauses:
+        most += owner_start[clause + 1] - owner_start[clause]
+    if most > len(target):
+        return -1
+    for clause in clauses:
+        for k in range(owner_start[clause], owner_start[clause + 1]):
+            who = owner[k]
+            if not dead[who] and stamps[who] != stamp:
+                stamps[who] = stamp
+                target[found] = who
+                found += 1
+    return found
+
+
+@njit(cache=True, nogil=True)
 def join_rows(
     start: NDArray[np.int64], owners: NDArray[np.int32], start_2: NDArray[np.int64], owners_2: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -158,17 +188,34 @@ def join_rows(
 
 
 @njit(cache=True, nogil=True)
+def _text_hash(begin: int, end: int, letters: NDArray[np.uint8]) -> tuple[np.uint64, np.uint64]:
+    one, two = np.uint64(0xCBF29CE484222325), np.uint64(0x9AE16A3B2F90404F)
+    for k in range(begin, end):
+        one = (one ^ np.uint64(letters[k])) * np.uint64(0x100000001B3)
+        two = (two + np.uint64(letters[k])) * np.uint64(0xC6A4A7935BD1E995)
+        two ^= two >> np.uint64(29)
+    return mixed(one), mixed(two)
+
+
+@njit(cache=True, nogil=True)
 def text_hashes(offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """128 bits per text."""
     result = np.empty((len(offsets) - 1, 2), np.uint64)
     for i in range(len(result)):
-        one, two = np.uint64(0xCBF29CE484222325), np.uint64(0x9AE16A3B2F90404F)
-        for k in range(offsets[i], offsets[i + 1]):
-            one = (one ^ np.uint64(letters[k])) * np.uint64(0x100000001B3)
-            two = (two + np.uint64(letters[k])) * np.uint64(0xC6A4A7935BD1E995)
-            two ^= two >> np.uint64(29)
-        result[i, 0], result[i, 1] = mixed(one), mixed(two)
+        result[i, 0], result[i, 1] = _text_hash(offsets[i], offsets[i + 1], letters)
     return result
+
+
+@njit(cache=True, nogil=True)
+def _write_id(
+    digits: NDArray[np.uint8], subscription: NDArray[np.uint64], one: np.uint64, two: np.uint64, when: np.uint64
+) -> None:
+    """32 hexadecimal digits of a notification: of a subscription, of the two halves of a publication, and of a time."""
+    for half in range(2):
+        word = mixed(subscription[half] + mixed((two if half else one) ^ when))
+        for d in range(16):
+            nibble = (word >> np.uint64(60 - 4 * d)) & np.uint64(15)
+            digits[16 * half + d] = nibble + (48 if nibble < 10 else 87)
 
 
 @njit(cache=True, nogil=True)
@@ -185,10 +232,17 @@ def notification_ids(
     digits = np.empty((len(subscription), 32), np.uint8)
     for p in range(len(start) - 1):
         for i in range(start[p], start[p + 1]):
-            when = mixed(np.uint64(time[p]))
-            for half in range(2):
-                word = mixed(subscription[i, half] + mixed(publication[p, half] ^ when))
-                for d in range(16):
-                    nibble = (word >> np.uint64(60 - 4 * d)) & np.uint64(15)
-                    digits[i, 16 * half + d] = nibble + (48 if nibble < 10 else 87)
+            _write_id(digits[i], subscription[i], publication[p, 0], publication[p, 1], mixed(np.uint64(time[p])))
+    return digits
+
+
+@njit(cache=True, nogil=True)
+def notification_ids_of_one(
+    key: NDArray[np.uint8], time: int, owners: NDArray[np.int32], hashes: NDArray[np.uint64]
+) -> NDArray[np.uint8]:
+    """``notification_ids`` of one publication: its key, and the owners it matched with the hashes of all owners."""
+    one, two = _text_hash(0, len(key), key)
+    digits = np.empty((len(owners), 32), np.uint8)
+    for i in range(len(owners)):
+        _write_id(digits[i], hashes[owners[i]], one, two, mixed(np.uint64(time)))
     return digits

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -81,6 +82,8 @@ class ColumnReading(ABC):
     name: str
     is_text = False
     is_many = False
+    of_missing = nan
+    """The point where an attribute is missing; all but one reading have none."""
 
     @property
     def axis(self) -> Ranges:

@@ -133,6 +133,7 @@ class Presence(ColumnReading):
     """1 where the attribute has a value of whatever type, else 0; the one reading that is never missing."""
 
     name = "presence"
+    of_missing = 0.0
 
     def point(self, operand: str, publication: Row) -> Point | None:
         return float(publication.value(operand) is not None)

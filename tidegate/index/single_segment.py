@@ -1,0 +1,147 @@
+"""A segment matched with one publication at a time.
+
+``Segment.match`` takes a batch column by column, which costs a hundred microseconds before anything is matched.
+``SingleSegment`` holds the same arrays in the order of the arguments of ``select_one``, which matches one publication
+in one call. Only what ranges do not decide comes back to Python.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.index.batch import Batch
+from tidegate.index.clauses import joined
+from tidegate.index.publication_points import Layout, PublicationPoints
+from tidegate.index.segment import Segment, predicate_of
+from tidegate.kernels.bits import LINE_BITS
+from tidegate.kernels.matched_owners import owners_of_clauses
+from tidegate.kernels.select_one import select_one
+from tidegate.predicates.column import Row
+
+__all__ = ["OwnersFound", "SingleSegment"]
+
+#: Owners for which there is room at first.
+_ROOM = 1 << 16
+
+
+class OwnersFound:
+    """The owners that one publication was found to match, in an array that a thread uses again and again."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self.array = np.empty(_ROOM, np.int32)
+        self.stamps = np.zeros(0, np.int32)
+        """By owner, the last ``stamp`` with which it was found."""
+        self.stamp = 0
+
+    def begin(self, owners: int) -> None:
+        """Forget what was found; there are so many owners."""
+        self.length = 0
+        if self.stamp == _LAST_STAMP or len(self.stamps) < owners:
+            self.stamps, self.stamp = np.zeros(owners, np.int32), 0
+        self.stamp += 1
+
+    def grow(self, room: int) -> None:
+        """Make room for so many more."""
+        larger = np.empty(2 * (self.length + room), np.int32)
+        larger[: self.length] = self.array[: self.length]
+        self.array = larger
+
+
+_LAST_STAMP = np.iinfo(np.int32).max
+
+
+class SingleSegment:
+    """A segment and the places of its columns in a layout."""
+
+    def __init__(self, segment: Segment, layout: Layout) -> None:
+        self.segment = segment
+        self._place = layout.places_of(segment.clauses.columns)
+
+    @cached_property
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        segment, axes, clauses = self.segment, self.segment.axes, self.segment.clauses
+        texts = [clauses.texts.get(c) for c in range(len(clauses.columns))]
+        starts = np.cumsum([0, *(0 if t is None else len(t.offsets) - 1 for t in texts)], dtype=np.int64)
+        offsets, letters = joined([t for t in texts if t is not None])
+        return (
+            self._place, starts, offsets, letters, axes.cuts, axes.row_start, axes.row_of_code, axes.bucketed,
+            axes.row_start[:-1] + np.arange(len(clauses.columns)), segment.summary,
+            segment.entry_start, segment.entry_column, segment.entry_offset, segment.table, segment.alive,
+            segment.doubtful, clauses.start, clauses.column, clauses.low, clauses.high, clauses.owner_start,
+            clauses.owner,
+        )  # fmt: skip
+
+    @cached_property
+    def _room(self) -> int:
+        """The most owners, or clauses, that 64 blocks can give."""
+        clauses, width = self.segment.clauses, 64 * LINE_BITS
+        edges = clauses.owner_start[np.minimum(np.arange(0, len(clauses) + width, width), len(clauses))]
+        return max(int(np.diff(edges).max(initial=0)), width)
+
+    def match_one(
+        self,
+        batch: Batch,
+        i: int,
+        points: PublicationPoints,
+        dead: NDArray[np.uint8],
+        some_dead: bool,
+        found: OwnersFound,
+    ) -> None:
+        """Find the living owners of the clauses that hold for publication i of the batch, which has these points."""
+        segment = self.segment
+        if segment.shapes is not None:  # series are looked up in a batch
+            start, owners = segment.match(batch, dead, some_dead)
+            mine = owners[start[i] : start[i + 1]]
+            if found.length + len(mine) > len(found.array):
+                found.grow(len(mine))
+            found.array[found.length : found.length + len(mine)] = mine
+            found.length += len(mine)
+            return
+        clauses = segment.clauses
+        plain = not (some_dead or segment.repeats or clauses.any_open)  # every hit is a match of all its owners
+        while True:
+            n = select_one(*points.arrays, *self._arrays, plain, self._room, found.length, found.array)
+            if n >= 0:
+                break
+            found.grow(len(found.array) + self._room)
+        if plain:
+            found.length = n
+        elif n > found.length:
+            hits = found.array[found.length : n].copy()
+            if clauses.any_open:
+                hits = self._settled(hits, batch.row(i))
+            found.length = self._owned(hits, dead, found)
+
+    def _owned(self, hits: NDArray[np.int32], dead: NDArray[np.uint8], found: OwnersFound) -> int:
+        clauses = self.segment.clauses
+        while True:
+            n = owners_of_clauses(
+                hits, clauses.owner_start, clauses.owner, dead, found.stamps, found.stamp, found.length, found.array
+            )
+            if n >= 0:
+                return int(n)
+            found.grow(2 * len(found.array))
+
+    def _settled(self, hits: NDArray[np.int32], row: Row) -> NDArray[np.int32]:
+        """The hits whose remaining predicates hold."""
+        clauses = self.segment.clauses
+        begins, ends = clauses.open_start[hits].tolist(), clauses.open_start[hits + 1].tolist()
+        if begins == ends:
+            return hits
+        known: dict[int, bool] = {}
+        kept = []
+        for k, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            for which in clauses.open_predicate[begin:end].tolist():
+                held = known.get(which)
+                if held is None:
+                    held = known[which] = predicate_of(clauses.predicates[which]).holds(row)
+                if not held:
+                    break
+            else:
+                kept.append(k)
+        return hits[kept]
