@@ -23,7 +23,7 @@ from tidegate.language import from_json, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Subscription
 
-__all__ = ["SCHEMA", "Catalogue", "restored", "stored"]
+__all__ = ["IDS_OF_DICTIONARY", "SCHEMA", "Catalogue", "restored", "stored"]
 
 _INSTANT = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(
@@ -36,6 +36,8 @@ SCHEMA = pa.schema(
     ]
 )
 
+#: The type of ids that are places in a dictionary.
+IDS_OF_DICTIONARY = pa.dictionary(pa.int32(), pa.large_string())
 _NO_TEXTS = pa.array([], pa.large_string())
 #: Bytes from which an expression goes to the overflow file.
 _LONG = 4096
@@ -58,6 +60,7 @@ class Catalogue:
         self._texts: dict[str, list[pa.Array]] = {}
         self._saved: list[tuple[str, str] | None] = [None] * self._table.num_rows  # id and subscriber, once read
         self._hashes = np.empty((0, 2), np.uint64)
+        self._dictionary = _NO_TEXTS
         self._reading = threading.Lock()
 
     def __len__(self) -> int:
@@ -172,6 +175,19 @@ class Catalogue:
             parts.append(chunks[i].take(pa.array(numbers[mine] - (ends[i] - len(chunks[i])))))
             places.append(mine)
         return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+
+    def ids_of_dictionary(self, numbers: NDArray[np.int32]) -> pa.Array:
+        """The ids of many numbers as places in a dictionary, of all ids where possible: then no string is made.
+
+        The dictionary is not made anew for each subscription. Where one is not in it yet, the result has its own.
+        """
+        known = len(self._dictionary)
+        if len(numbers) and int(numbers.max()) >= known:
+            if 8 * (self.numbers_given - known) < known:
+                places = pa.array(np.arange(len(numbers), dtype=np.int32))
+                return pa.DictionaryArray.from_arrays(places, self.texts("id", numbers), safe=False)
+            self._dictionary = pa.concat_arrays(self._chunked("id"))
+        return pa.DictionaryArray.from_arrays(pa.array(numbers), self._dictionary, safe=False)
 
     def _chunked(self, name: str) -> list[pa.Array]:
         """All texts of one field in a few arrays, the largest first; what was added since the last call is one more."""

@@ -13,29 +13,44 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.index.batch import Batch, ObjectBatch, key_of, text_buffers
-from tidegate.index.catalogue import Catalogue
+from tidegate.index.catalogue import IDS_OF_DICTIONARY, Catalogue
 from tidegate.index.index import Matches
+from tidegate.index.small_tables import grouped_of
 from tidegate.kernels.matched_owners import notification_ids, notification_ids_of_one, text_hashes
 from tidegate.model import FLAT, GROUPED, Notification, Publication, moment
 from tidegate.patterns import Raised
 
-__all__ = ["BY_TIME", "by_time", "flat", "grouped", "listed", "raised_flat", "raised_grouped"]
+__all__ = ["BY_TIME", "GROUPED_AS_DICTIONARY", "by_time", "flat", "grouped", "listed", "raised_flat", "raised_grouped"]
 
 _NOTHING = FLAT.empty_table()
+#: Notifications up to which objects make a table sooner than arrays do.
+_AS_OBJECTS = 256
+#: ``GROUPED`` with ids that are numbers in a dictionary of all ids.
+GROUPED_AS_DICTIONARY = GROUPED.set(2, pa.field("subscription_ids", pa.large_list(IDS_OF_DICTIONARY)))
 _INSTANT = pa.timestamp("us", "UTC")
 
 
-def grouped(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
-    """A row per publication that matched something, with the ids of its subscriptions in no particular order."""
-    some = np.flatnonzero(np.diff(matches.start))
-    start = np.append(matches.start[some], matches.start[-1])
-    ids = catalogue.texts("id", matches.owners)
+def grouped(batch: Batch, matches: Matches, catalogue: Catalogue, as_dictionary: bool = False) -> pa.Table:
+    """A row per publication that matched something, with the ids of its subscriptions in no particular order.
+
+    With ``as_dictionary`` the ids are of a dictionary type, so that no string is made for a match.
+    """
+    start, owners = matches
+    if isinstance(batch, ObjectBatch) and len(owners) <= _AS_OBJECTS and not as_dictionary:
+        ids, ends = [name[0] for name in catalogue.names(owners)], start.tolist()
+        parts = zip(batch.publications, batch.micros, ends[:-1], ends[1:], strict=True)
+        return grouped_of([(p.id, when, ids[begin:end]) for p, when, begin, end in parts if begin < end])
+    some = np.flatnonzero(np.diff(start))
     rows = pa.array(some)
     times = pa.array(batch.times()[some], _INSTANT)
-    lists = pa.LargeListArray.from_arrays(pa.array(start), ids)
-    return pa.table([batch.ids().take(rows), times, lists], ["publication_id", "time", "subscription_ids"]).cast(
-        GROUPED
-    )
+    edges = pa.array(np.append(start[some], start[-1]))
+    lists = pa.LargeListArray.from_arrays(edges, _ids(catalogue, owners, as_dictionary))
+    table = pa.table([batch.ids().take(rows), times, lists], GROUPED.names)
+    return table.cast(GROUPED_AS_DICTIONARY if as_dictionary else GROUPED)
+
+
+def _ids(catalogue: Catalogue, numbers: NDArray[np.int32], as_dictionary: bool) -> pa.Array:
+    return catalogue.ids_of_dictionary(numbers) if as_dictionary else catalogue.texts("id", numbers)
 
 
 def listed(batch: ObjectBatch, matches: Matches, catalogue: Catalogue) -> list[Notification]:
@@ -118,10 +133,13 @@ def raised_flat(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32]
     return by_time(pa.table(columns, FLAT))
 
 
-def raised_grouped(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32]) -> pa.Table:
+def raised_grouped(
+    raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32], as_dictionary: bool = False
+) -> pa.Table:
     """What patterns raised, a row per moment and publication that raised something, with the subscriptions' ids."""
+    schema = GROUPED_AS_DICTIONARY if as_dictionary else GROUPED
     if not len(raised):
-        return GROUPED.empty_table()
+        return schema.empty_table()
     codes = np.asarray(raised.raised.dictionary_encode().indices.fill_null(-1))
     order = np.lexsort((codes, raised.moment))
     moment, code = raised.moment[order], codes[order]
@@ -129,6 +147,6 @@ def raised_grouped(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int
     is_first[1:] = (moment[1:] != moment[:-1]) | (code[1:] != code[:-1])
     starts = np.append(np.flatnonzero(is_first), len(order))
     rows = pa.array(order[starts[:-1]])
-    lists = pa.LargeListArray.from_arrays(pa.array(starts), catalogue.texts("id", numbers[order]))
+    lists = pa.LargeListArray.from_arrays(pa.array(starts), _ids(catalogue, numbers[order], as_dictionary))
     times = pa.array(moment[starts[:-1]], _INSTANT)
-    return pa.table([raised.raised.take(rows), times, lists], GROUPED.names).cast(GROUPED)
+    return pa.table([raised.raised.take(rows), times, lists], GROUPED.names).cast(schema)

@@ -52,7 +52,7 @@ def _on_axes(
     constant_offsets: NDArray[np.int64],
     constant_letters: NDArray[np.uint8],
 ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64], NDArray[np.float64]]:
-    """The points of the clauses' columns: single ones; which are lists (−2 − number, else 0); lists and their points."""
+    """The points of the clauses' columns: single ones; which are lists (−2 − number, else 0); lists, their points."""
     columns = len(place)
     point = np.empty((1, columns))
     many = np.zeros((1, columns), np.int32)
