@@ -13,6 +13,7 @@ __all__ = ["COMMANDS", "MODULES", "names", "run"]
 MODULES = {
     "boolean-intervals": "bench.boolean_intervals",
     "boolean-equality": "bench.boolean_equality",
+    "one-at-a-time": "bench.one_at_a_time",
     "cupus": "bench.cupus",
     "pipeline": "bench.pipeline",
     "topk": "bench.topk",

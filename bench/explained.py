@@ -21,6 +21,21 @@ _BOOLEAN = """The rivals are a linear scan and, in *boolean-intervals*, the Pyth
 EXPLAINED = {
     "boolean-intervals": _BOOLEAN,
     "boolean-equality": "The columns are those of *boolean-intervals*.\n",
+    "one-at-a-time": """\
+`engine.publish` with one publication per call. *p50*, *p99* and *CPU* are of a call; making the publication is not
+counted. *scan* is the early-exit scan of *boolean-intervals* for one publication; it checks nothing and makes no ids.
+*in batches* is the index in batches of 4,096, for patterns the engine with all publications in one call.
+
+- *object*, *table of one row*: twenty numbers, subscriptions as in *boolean-intervals*; exact beside the scan.
+- *matches*: the notifications of a call as objects.
+- *grouped, everything matches*: `grouped=True` in batches of 256; the ids as strings, and as a dictionary.
+- *subscribe, then publish*: both calls together. *first after 2,000 subscribed*: the slowest of two.
+- families of patterns: each subscription looks at one station, and each publication is of one of 1,000 stations, so
+  that one subscription (of each family) is concerned by it and the others are idle. Nothing is fulfilled. Exact beside
+  an engine that got the same publications in one call.
+- *past with a history*: SQLite; *commit* is the time until the events are durable.
+- *two threads*: the time of one thread for 2,000 publications, divided by that of two with 1,000 each.
+""",
     "cupus": """\
 The columns are those of *boolean-intervals*. *as the paper* draws subscriptions as the experiment does; the
 other mixes show the extremes. If most subscriptions match, making the strings of ids is most of the engine's work, and

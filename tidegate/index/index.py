@@ -121,8 +121,14 @@ class Index:
 
     def match(self, batch: Batch) -> Matches:
         """The owners of the filters that hold, per publication."""
-        if len(self._draft) != self._noticed:
-            self._notice(batch.length)
+        if len(self._draft) == self._noticed:
+            return self._match(batch)
+        self._notice(batch.length)
+        matches = self._match(batch)
+        self._fold_aside()
+        return matches
+
+    def _match(self, batch: Batch) -> Matches:
         standing, dead, some_dead = self._standing, self._dead, self._some_dead
         if batch.length <= _FEW:
             if standing.segments and not standing.singles:
@@ -180,7 +186,6 @@ class Index:
                 self._take_draft()
             elif len(self._draft) != self._noticed:
                 self._notice_draft()
-            self._fold_aside()
 
     def _notice_draft(self) -> None:
         standing = self._standing
@@ -202,11 +207,12 @@ class Index:
 
     def _fold_aside(self) -> None:
         """Have the thread of the index build or merge segments if that is worth while."""
-        if not self._is_folding and (self._draft.work >= _WORTH or self._first_similar() is not None):
-            if self._aside is None:
-                self._aside = ThreadPoolExecutor(1, thread_name_prefix="tidegate-fold")
-            self._is_folding = True
-            self._folding = self._aside.submit(self._fold)
+        with self._writing:
+            if not self._is_folding and (self._draft.work >= _WORTH or self._first_similar() is not None):
+                if self._aside is None:
+                    self._aside = ThreadPoolExecutor(1, thread_name_prefix="tidegate-fold")
+                self._is_folding = True
+                self._folding = self._aside.submit(self._fold)
 
     def _fold(self) -> None:
         """Build a segment of the draft, and merge segments, until neither is worth while; in the thread of the index.
