@@ -172,9 +172,10 @@ def objects_and_tables_agree(nodes: Sequence[Node], publications: Sequence[Publi
     assert flat.column("subscription_id").to_pylist() == [n.subscription for n in expected]
     assert flat.column("subscriber").to_pylist() == [n.subscriber for n in expected]
     assert flat.column("publication_ids").to_pylist() == [list(n.publications) for n in expected]
-    grouped = engine.publish(table, grouped=True)
-    ids = zip(*(grouped.column(name).to_pylist() for name in ("publication_id", "subscription_ids")), strict=True)
-    assert {(s, p) for p, found in ids for s in found} == _pairs(expected)
+    wanted = sorted((n.publications[0], n.subscription) for n in expected)
+    for given in (table, list(publications)):
+        for as_dictionary in (False, True):
+            assert _pairs_of(engine.publish(given, grouped=True, as_dictionary=as_dictionary)) == wanted
 
 
 def cutting_changes_nothing(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.index import index
+from tidegate.index import index, small_tables
 
 __all__ = ["way_to_match"]
 
@@ -22,4 +22,6 @@ def way_to_match(request, monkeypatch):
     """All publications together, one after the other, or with a draft that never becomes a segment."""
     for name, value in _WAYS[request.param].items():
         monkeypatch.setattr(index, name, value)
+    if request.param == "in batches":
+        monkeypatch.setattr(small_tables, "_FEW", -1)  # tables of any length are read column by column
     return request.param
