@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, settings
 
 #: The examples of a test that does not say how many it needs, with each profile.
-_FAST, _TEST, _THOROUGH = 5, 10, 100
+_FAST, _TEST, _THOROUGH = 5, 10, 40
 
 _COMMON: dict[str, Any] = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}
 _QUICKLY = set(Phase) - {Phase.explain}
