@@ -31,6 +31,7 @@ def compile_kernels() -> None:
     some = next(tables(np.random.default_rng(0))).slice(0, 64)
     Engine(subscriptions()).publish(some)
     Engine(subscriptions()).publish(some, grouped=True)
+    _one_at_a_time(some)
     series = _series(np.random.default_rng(0))
     for structure, transform in zip(_structures(), cycle(TRANSFORMS), strict=False):
         before = look_up_with(ShapeLookup(transform, structure))
@@ -44,6 +45,16 @@ def compile_kernels() -> None:
             engine.publish(series)
         finally:
             look_up_with(before)
+
+
+def _one_at_a_time(some: pa.Table) -> None:
+    """Single publications have kernels of their own, also for newcomers and where somebody has left."""
+    engine = Engine(subscriptions())
+    engine.publish(some.slice(0, 1))
+    engine.subscribe(Subscription("newcomer", "nobody", "source IS NOT NULL"))
+    engine.unsubscribe(next(iter(engine)).id)
+    for i in range(1, some.num_rows):
+        engine.publish(some.slice(i, 1))
 
 
 def _structures() -> list[str]:
