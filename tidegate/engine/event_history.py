@@ -100,6 +100,16 @@ def written(history: EventHistory, batch: Batch, found: Passed, fates: Fates) ->
     fated = np.flatnonzero(fates.fate != NOT_REMEMBERED)
     if not len(fated):
         return
+    if isinstance(batch, ObjectBatch):
+        history.remember(*_events_of_objects(batch, found, fates, fated.tolist()))
+    else:
+        history.remember(*_events_of_table(batch, found, fates, fated))
+
+
+def _events_of_table(
+    batch: Batch, found: Passed, fates: Fates, fated: NDArray[np.int64]
+) -> tuple[list[BegunEvent], list[EndedEvent], list[RefusedEvent]]:
+    """What is to be written of the rows of a table, column by column."""
     rows = found.rows[_places(found.hash, fates.hash[fated])]
     fate, times = fates.fate[fated], batch.times()[rows]
     first: list[BegunEvent] = []
@@ -121,17 +131,37 @@ def written(history: EventHistory, batch: Batch, found: Passed, fates: Fates) ->
         ids, _, phases, bodies = _given(batch, rows[some], whole=True)
         reasons = [REFUSALS[what] for what in fate[some].tolist()]
         refused = list(map(RefusedEvent, reasons, ids, phases, times[some].tolist(), bodies))
-    history.remember(first, ended, refused)
+    return first, ended, refused
+
+
+def _events_of_objects(
+    batch: ObjectBatch, found: Passed, fates: Fates, fated: list[int]
+) -> tuple[list[BegunEvent], list[EndedEvent], list[RefusedEvent]]:
+    """What is to be written of publications, one after the other."""
+    first: list[BegunEvent] = []
+    ended: list[EndedEvent] = []
+    refused: list[RefusedEvent] = []
+    rows = {hash.tobytes(): row for hash, row in zip(found.hash, found.rows.tolist(), strict=True)}
+    for i in fated:
+        row = rows[fates.hash[i].tobytes()]
+        p, time, fate = batch.publications[row], batch.micros[row], int(fates.fate[i])
+        (body,) = of_publications([p], whole=fate < NOT_REMEMBERED)
+        if fate < NOT_REMEMBERED:
+            refused.append(RefusedEvent(REFUSALS[fate], p.id, p.phase, time, body))
+            continue
+        number, (start, end) = int(fates.number[i]), fates.times[i].tolist()
+        if fate == BEGINS_EVENT:
+            until = None if end != end else int(end)
+            first.append(BegunEvent(number, p.id, p.source, p.phase, time, int(start), until, body))
+        else:
+            ended.append(EndedEvent(int(fates.first[i]), number, p.source, time, int(end), body))
+    return first, ended, refused
 
 
 def _given(
     batch: Batch, rows: NDArray[np.int64], *, whole: bool = False
 ) -> tuple[list[str], list[str], list[str | None], list[str]]:
     """Ids, sources, phases and bodies (``stored_bodies``) of some rows of a batch."""
-    if isinstance(batch, ObjectBatch):
-        some = [batch.publications[i] for i in rows.tolist()]
-        bodies = of_publications(some, whole=whole)
-        return [p.id for p in some], [p.source for p in some], [p.phase for p in some], bodies
     assert isinstance(batch, ArrowBatch)
     arrays = batch.arrays
     if not np.array_equal(rows, np.arange(batch.length)):
