@@ -311,3 +311,16 @@ def test_a_sample_of_the_bounds_is_not_taken_for_all_of_them(monkeypatch):
         filters = {i: Filter(((Within(X, ((a, b),)),),)) for i, (a, b) in enumerate(zip(low, high, strict=True))}
         batch = Points(x=np.arange(-1.0, 41.0))
         assert rows(indexed(filters).match(batch)) == brute(filters, batch)
+
+
+def test_segments_that_share_columns_and_were_never_matched_singly(monkeypatch):
+    rng = np.random.default_rng(11)
+    filters, batch = some_filters(rng, 60), some_points(rng, 30)
+    index = Index()
+    monkeypatch.setattr(index_module, "_RATIO", 0)  # none are merged
+    for owner, f in filters.items():
+        index.add(owner, f)
+        if owner % 20 == 19:
+            _ = index.segments
+    assert len(index.segments) == 3
+    assert rows(index.match(batch)) == brute(filters, batch)

@@ -39,7 +39,7 @@ class Layout:
 
     def extended(self, columns: Iterable[Column]) -> Layout:
         """A layout with these columns, too; itself if it has them all."""
-        new = [column for column in columns if column not in self.places]
+        new = [column for column in dict.fromkeys(columns) if column not in self.places]
         if not new:
             return self
         layout = Layout()
