@@ -59,7 +59,7 @@ class Catalogue:
         self._removed = 0
         self._texts: dict[str, list[pa.Array]] = {}
         self._saved: list[tuple[str, str] | None] = [None] * self._table.num_rows  # id and subscriber, once read
-        self._hashes = np.empty((0, 2), np.uint64)
+        self._hashes, self._hashed = np.empty((0, 2), np.uint64), 0
         self._dictionary = _NO_TEXTS
         self._reading = threading.Lock()
 
@@ -147,18 +147,25 @@ class Catalogue:
 
     @property
     def hashes(self) -> NDArray[np.uint64]:
-        """128 bits of each subscription's id, by number."""
-        if len(self._hashes) < self.numbers_given:
+        """128 bits of each subscription's id, by number; there may be more rows than numbers."""
+        if self._hashed < self.numbers_given:
             with self._reading:
-                known, base = len(self._hashes), len(self._saved)
-                ids = [row[0] for row in self._added[max(0, known - base) :]]
-                parts = [self._hashes, text_hashes(*text_buffers(pa.array(ids, pa.large_string()))[:2])]
-                if known < base:
-                    parts[1:1] = [
-                        text_hashes(*text_buffers(chunk)[:2]) for chunk in self._table.column("id").slice(known).chunks
-                    ]
-                self._hashes = np.concatenate(parts)
+                self._hash_new()
         return self._hashes
+
+    def _hash_new(self) -> None:
+        known, base, given = self._hashed, len(self._saved), self.numbers_given
+        texts = [pa.array([row[0] for row in self._added[max(0, known - base) : given - base]], pa.large_string())]
+        if known < base:
+            texts[:0] = self._table.column("id").slice(known).chunks
+        if given > len(self._hashes):
+            larger = np.empty((max(given, 2 * len(self._hashes)), 2), np.uint64)
+            larger[:known] = self._hashes[:known]
+            self._hashes = larger
+        for chunk in texts:
+            self._hashes[known : known + len(chunk)] = text_hashes(*text_buffers(chunk)[:2])
+            known += len(chunk)
+        self._hashed = known
 
     def texts(self, name: str, numbers: NDArray[np.int32]) -> pa.Array:
         """``id`` or ``subscriber`` of many numbers."""

@@ -105,12 +105,12 @@ class PublicationPoints:
         others: list[tuple[tuple[int, int, Column], ...]] = []
         for name, given in attributes.items():
             found = readers(name)
-            if type(found) is int:
+            if isinstance(found, int):
                 kind = type(given)
                 if kind is float or kind is int or (isinstance(given, int | float) and kind is not bool):
                     value[found] = given
             elif found is not None:
-                others.append(found)  # type: ignore[arg-type]
+                others.append(found)
         for name in layout.fields:
             found = layout.readers[name]
             if row.value(name) is not None:
