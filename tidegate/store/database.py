@@ -12,6 +12,7 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
@@ -102,6 +103,7 @@ class Database:
         self._prepare = prepare
         self._engine: Engine | None = None
         self._poller: Any = None
+        self._lost: list[weakref.finalize[..., Database]] = []
         #: Held while a connection is opened, during ``poll``, and during a fork.
         self._gate = threading.RLock()
         watch(self)
@@ -186,6 +188,7 @@ class Database:
             if self._engine is not None:
                 self._engine.dispose()
                 self._engine = None
+            self._forget_lost()
 
     # --- connections ------------------------------------------------------------------------------------------------
 
@@ -196,6 +199,7 @@ class Database:
                 if here is not None:
                     refuse_inherited(here)
                 self._engine = _engine(self.url)
+                self._when_lost(self._engine.dispose)
                 try:
                     self._prepare(self)
                 except BaseException:
@@ -223,7 +227,14 @@ class Database:
         cursor = connection.cursor()
         if self.kind == "postgresql":
             connection.prepare_threshold = 0  # prepare at the first use
+        self._when_lost(connection.close)
         return cursor
+
+    def _when_lost(self, close: Callable[[], None]) -> None:
+        """Close what is open also when nobody closes the database and nothing refers to it any more."""
+        lost = weakref.finalize(self, close)
+        lost.atexit = False  # the end of a process closes everything
+        self._lost.append(lost)
 
     def _ask(self, statement: str) -> int:
         self._poller.execute(statement)
@@ -234,6 +245,10 @@ class Database:
             with suppress(self._driver_error()):
                 self._poller.connection.close()
             self._poller = None
+
+    def _forget_lost(self) -> None:
+        while self._lost:
+            self._lost.pop().detach()
 
     def _driver_error(self) -> type[Exception]:
         driver: Any = self._opened().dialect.dbapi
@@ -268,6 +283,7 @@ class Database:
         if is_child:
             _of_the_parent.append((self._engine, self._poller))
             self._engine = self._poller = None
+            self._forget_lost()
         self._gate.release()
 
 
