@@ -85,6 +85,13 @@ class Combine:
         self.memory = Memory(self.arrays)
         self.families: dict[str, Family] = {name: kind(self.arrays, self.memory) for name, kind in FAMILIES.items()}
         self._waiting = _Waiting(self.arrays)
+        self._note_filters()
+
+    def _note_filters(self) -> None:
+        """Write down which families have which filter, so that ``take`` asks only families that are concerned."""
+        self.memory.families = np.zeros(self.memory.key.length, np.uint8)
+        for number, family in enumerate(self.families.values()):
+            self.memory.families[family.filters()] |= np.uint8(1 << number)
 
     # --- time -------------------------------------------------------------------------------------------------------
 
@@ -133,6 +140,7 @@ class Combine:
             )
         for name, admissions in groups.items():
             self.families[name].add(admissions)
+        self._note_filters()
 
     def owners(self) -> NDArray[np.int64]:
         """The owners of all subscriptions of the shard."""
@@ -147,12 +155,9 @@ class Combine:
             found[found == len(owners)] = 0
             slots = np.flatnonzero(sorted_owners[found] == family.owner.used) if len(owners) else found[:0]
             which = place[found[slots]]
-            family.until.data[slots] = np.minimum(family.until.data[slots], versions[which])
-            family.end.data[slots] = np.minimum(family.end.data[slots], clocks[which])
-            stepped = clocks[which] - (
-                1 if self.lateness else 0
-            )  # with lateness, publications of exactly the clock's time still wait
-            family.closing.data[slots] = np.minimum(family.closing.data[slots], stepped)
+            # with lateness, publications of exactly the clock's time still wait
+            stepped = clocks[which] - (1 if self.lateness else 0)
+            family.close(slots, versions[which], clocks[which], stepped)
 
     def dismiss(self, owners: NDArray[np.int64]) -> None:
         """Remove subscriptions."""
@@ -160,6 +165,7 @@ class Combine:
             slots = np.flatnonzero(np.isin(family.owner.used, owners))
             if len(slots):
                 family.remove(slots)
+        self._note_filters()
 
     # --- publications -----------------------------------------------------------------------------------------------
 
@@ -182,21 +188,25 @@ class Combine:
             for family in self.families.values():
                 family.wake(first)
             facts.clock = before = first
-        strict = bool(self._all("since").max(initial=-NEVER) > self._oldest(arrivals)) or bool(
-            (self._all("until") < NEVER).any()
-        )
+        moves = clock is not None and (before is None or clock >= before)
+        is_due = moves and clock is not None and any(family.due <= clock for family in self.families.values())
+        if not arrivals and not is_due and not len(self._waiting):
+            if moves:
+                facts.clock = clock
+            return _SILENCE
         told: list[tuple[Family, list[FamilyResult]]] = [(family, []) for family in self.families.values()]
         ready = self._ordered(arrivals, clock)
         if len(ready):
+            oldest = int(ready.version.min())
+            strict = any(family.may_not_see(oldest) for family in self.families.values())
             step = self.memory.take(ready, strict, self.combinations, self.keep, self.most)
-            for family, parts in told:
-                if family.owner.length:
+            for number, (family, parts) in enumerate(told):
+                if family.owner.length and step.families >> number & 1:
                     parts.append(family.step(step))
-        if clock is not None and (before is None or clock >= before):
+        if clock is not None and moves:
             facts.clock = clock
             for family, parts in told:
-                more = family.advance(clock)
-                if more is not None:
+                if family.due <= clock and (more := family.advance(clock)) is not None:
                     parts.append(more)
         result = self._raised(told, ids)
         if self.memory.is_large:
@@ -219,15 +229,12 @@ class Combine:
         """Whether no subscription is here, and nothing waits."""
         return not len(self._waiting) and not any(family.owner.length for family in self.families.values())
 
-    def _all(self, name: str) -> NDArray[np.int64]:
-        return np.concatenate([getattr(family, name).used for family in self.families.values()])
-
-    def _oldest(self, arrivals: Sequence[Arrivals]) -> int:
-        versions = [int(a.version.min()) for a in arrivals if len(a)]
-        return min([*versions, self._waiting.oldest], default=NEVER)
-
     def _ordered(self, arrivals: Sequence[Arrivals], clock: int | None) -> Arrivals:
         """The publications that families may step through now, in order; later ones wait, late ones are counted."""
+        if len(arrivals) == 1 and len(arrivals[0]) == 1 and not self.lateness and not len(self._waiting):
+            only = arrivals[0]
+            if only.time[0] >= only.clock[0]:
+                return only
         here = []
         for part in arrivals:
             is_late = part.time < part.clock
@@ -255,11 +262,11 @@ class Combine:
 
     def _raised(self, told: list[tuple[Family, list[FamilyResult]]], ids: bool) -> Raised:
         """The results of the families with ids in place of places in memory; those of one subscription are in order."""
-        some = [(family, [part for part in parts if len(part.slot)]) for family, parts in told]
+        some = [(family, [part for part in parts if len(part.slot)]) for family, parts in told if parts]
         parts = [(family, part) for family, theirs in some if theirs for part in family.raised(theirs)]
-        owner = np.concatenate([np.empty(0, np.int64), *(f.owner.data[part.slot] for f, part in parts)])
-        if not len(owner):
+        if not parts:
             return _SILENCE
+        owner = np.concatenate([f.owner.data[part.slot] for f, part in parts])
         moment, score, distance, raised = (
             np.concatenate([getattr(part, name) for _, part in parts])
             for name in ("moment", "score", "distance", "raised")
@@ -316,11 +323,6 @@ class _Waiting:
 
     def __len__(self) -> int:
         return self._flat["time"].length
-
-    @property
-    def oldest(self) -> int:
-        """The oldest version at which one of the waiting publications appeared."""
-        return int(self._flat["version"].used.min(initial=NEVER))
 
     def all(self, width: int) -> list[Arrivals]:
         """All of them, with so many columns of values."""

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from tidegate.kernels.memory import (
     FilterPairs,
     FilterWindows,
+    by_filters,
     chain,
     compact_pairs,
     order_ties,
     rows_of,
     texts_of,
-    transpose,
 )
 from tidegate.patterns.arrays import Arrays
 from tidegate.predicates.column import Column
@@ -100,11 +100,15 @@ class Step(NamedTuple):
     first_pair: int
     start: NDArray[np.int64]
     hits: NDArray[np.int32]
-    head: NDArray[np.int64]
-    """The last pair of each filter before the batch."""
+    filters: NDArray[np.int32]
+    """The filters that the batch passed, each once."""
     filter_start: NDArray[np.int64]
     by_filter: NDArray[np.int64]
-    """The pairs of the batch by filter."""
+    """The pairs of filter d of ``filters`` are ``by_filter[filter_start[d]:filter_start[d + 1]]``."""
+    before: NDArray[np.int64]
+    """The last pair of each of ``filters`` before the batch."""
+    families: int
+    """A bit for each family that has one of ``filters``."""
     combinations: int
     """How many combinations of one publication may raise a notification at most."""
     strict: bool
@@ -136,6 +140,10 @@ class Memory:
             self.text_end.extend(np.zeros(1, np.int64))
         self._numbers: dict[bytes, int] = {}
         self._columns: list[Column] = []
+        self._marks = np.full(0, -1)
+        self._oldest: int | None = None
+        self.families = np.empty(0, np.uint8)
+        """A bit for each family that has a filter, by filter; ``Combine`` fills it in."""
 
     def __len__(self) -> int:
         return self.time.length
@@ -178,7 +186,21 @@ class Memory:
             wider[:, : self.values.data.shape[1]] = self.values.used
             self.values.replace(wider)
 
+    @property
+    def marks(self) -> NDArray[np.int64]:
+        """An element for each filter, all −1, for kernels, which leave them so."""
+        if len(self._marks) < self.key.length:
+            self._marks = np.full(2 * self.key.length, -1)
+        return self._marks
+
     # --- publications -----------------------------------------------------------------------------------------------
+
+    @property
+    def oldest_version(self) -> int:
+        """No publication appeared at an older version than this."""
+        if self._oldest is None:
+            self._oldest = int(self.version.used.min(initial=2**62))
+        return self._oldest
 
     def take(self, batch: Arrivals, strict: bool, combinations: int, keep: int, most: int) -> Step:
         """Append a batch that is in order."""
@@ -190,15 +212,18 @@ class Memory:
         self.values.extend(batch.values)
         self.text_end.extend(batch.offsets[1:] + self.letters.length)
         self.letters.extend(batch.letters[: batch.offsets[-1]])
-        head = self.head.used.copy()
+        if self._oldest is not None:
+            self._oldest = min(self._oldest, int(batch.version.min(initial=2**62)))
+        filters, filter_start, by_filter, before, families = by_filters(
+            batch.hits, first_pair, self.head.data, self.marks, self.families
+        )
         pairs = FilterPairs(*(array.reserve(n) for array in self._pairs))
         chain(batch.start, batch.hits, first_item, first_pair, self.head.data, self.count.data, pairs)
         for array in self._pairs:
             array.length += n
-        filter_start, by_filter = transpose(batch.hits, self.key.length, first_pair)
         return Step(
-            first_item, first_pair, batch.start, batch.hits, head, filter_start, by_filter, combinations, strict,
-            batch.phase, keep, most,
+            first_item, first_pair, batch.start, batch.hits, filters, filter_start, by_filter, before, families,
+            combinations, strict, batch.phase, keep, most,
         )  # fmt: skip
 
     def texts(self, items: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
@@ -235,3 +260,4 @@ class Memory:
         self.text_end.replace(offsets)
         self.letters.replace(letters)
         self.arrays.facts.kept_items, self.arrays.facts.kept_pairs = len(rows), pairs
+        self._oldest = None
