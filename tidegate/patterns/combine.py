@@ -8,12 +8,11 @@ admitted them, their owners.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.kernels.memory import digests
@@ -21,8 +20,9 @@ from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import LONG_AGO, Arrivals, Memory
 from tidegate.patterns.pattern import FAMILIES, NEVER, Admission, Family, FamilyResult
+from tidegate.patterns.raised import SILENCE, Raised
 
-__all__ = ["KEEP", "Combine", "Raised", "Standing"]
+__all__ = ["KEEP", "Combine", "Standing"]
 
 
 #: How long events are remembered by default: microseconds of the longest window.
@@ -44,25 +44,6 @@ class Standing(NamedTuple):
     """Keys of its filters."""
     begins: int | None
     ends: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """What patterns raise, to become notifications: owners, moments, scores, distances (NaN: none), ids of publications
-    as lists, the id of the one that raised it (null: none), and 128 bits of the publications for the notification's id.
-    """
-
-    owner: NDArray[np.int64]
-    moment: NDArray[np.int64]
-    score: NDArray[np.float64]
-    distance: NDArray[np.float64]
-    start: NDArray[np.int64]
-    ids: pa.Array
-    raised: pa.Array
-    digest: NDArray[np.uint64]
-
-    def __len__(self) -> int:
-        return len(self.owner)
 
 
 class Combine:
@@ -183,7 +164,7 @@ class Combine:
             clock = first if clock is None else clock
             if clock is not None:
                 facts.clock = clock if before is None else max(before, clock)
-            return _SILENCE
+            return SILENCE
         if before is None and first is not None:
             for family in self.families.values():
                 family.wake(first)
@@ -193,7 +174,7 @@ class Combine:
         if not arrivals and not is_due and not len(self._waiting):
             if moves:
                 facts.clock = clock
-            return _SILENCE
+            return SILENCE
         told: list[tuple[Family, list[FamilyResult]]] = [(family, []) for family in self.families.values()]
         ready = self._ordered(arrivals, clock)
         if len(ready):
@@ -265,26 +246,21 @@ class Combine:
         some = [(family, [part for part in parts if len(part.slot)]) for family, parts in told if parts]
         parts = [(family, part) for family, theirs in some if theirs for part in family.raised(theirs)]
         if not parts:
-            return _SILENCE
+            return SILENCE
         owner = np.concatenate([f.owner.data[part.slot] for f, part in parts])
         moment, score, distance, raised = (
             np.concatenate([getattr(part, name) for _, part in parts])
             for name in ("moment", "score", "distance", "raised")
         )
         if not ids:
-            return replace(_SILENCE, owner=owner, moment=moment, raised=self._texts(raised))
+            return replace(SILENCE, owner=owner, moment=moment, raised=self.memory.texts(raised))
         sizes = np.concatenate([np.diff(part.start) for _, part in parts])
         items = np.concatenate([part.items for _, part in parts])
         start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         digest = digests(start, items, self.memory.hash.data)
-        return Raised(owner, moment, score, distance, start, self._texts(items), self._texts(raised), digest)
-
-    def _texts(self, items: NDArray[np.int64]) -> pa.Array:
-        offsets, letters = self.memory.texts(items)
-        buffers = [pa.py_buffer(offsets), pa.py_buffer(letters)]
-        texts = pa.LargeStringArray.from_buffers(len(items), *buffers)
-        nobody = items < 0
-        return pa.compute.if_else(pa.array(nobody), None, texts) if nobody.any() else texts
+        return Raised(
+            owner, moment, score, distance, start, self.memory.texts(items), self.memory.texts(raised), digest
+        )
 
     # --- keeping ----------------------------------------------------------------------------------------------------
 
@@ -346,10 +322,3 @@ def _nothing(width: int) -> Arrivals:
     zero, bytes_ = np.zeros(1, np.int64), np.empty(0, np.uint8)
     values, hits = np.empty((0, width)), np.empty(0, np.int32)
     return Arrivals(none, none, none, none, zero, bytes_, bytes_, pairs, pairs, values, zero, hits)
-
-
-_NO_TEXTS = pa.array([], pa.large_string())
-_SILENCE = Raised(
-    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(1, np.int64),
-    _NO_TEXTS, _NO_TEXTS, np.empty((0, 2), np.uint64),
-)  # fmt: skip

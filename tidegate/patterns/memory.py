@@ -25,6 +25,7 @@ from tidegate.kernels.memory import (
     texts_of,
 )
 from tidegate.patterns.arrays import Arrays
+from tidegate.patterns.raised import Texts
 from tidegate.predicates.column import Column
 
 __all__ = ["LONG_AGO", "Arrivals", "Memory", "Step"]
@@ -226,10 +227,9 @@ class Memory:
             combinations, strict, batch.phase, keep, most,
         )  # fmt: skip
 
-    def texts(self, items: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """The ids of publications, as offsets and bytes; an empty one for −1."""
-        offsets, letters = texts_of(items, self.text_end.data, self.letters.data)
-        return offsets, letters
+    def texts(self, items: NDArray[np.int64]) -> Texts:
+        """The ids of publications; an empty one for −1."""
+        return Texts(*texts_of(items, self.text_end.data, self.letters.data))
 
     @property
     def is_large(self) -> bool:
