@@ -29,6 +29,7 @@ class ShardIntake:
         self._columns: Sequence[Column] = ()
         self._memory: Memory | None = None
         self._places = self._missing = np.empty(0, np.int64)
+        self._are_same = False
 
     def know(self, filters: Iterable[int], patterns: Patterns, shard: Combine) -> None:
         """Note the shard's numbers of these filters."""
@@ -57,17 +58,24 @@ class ShardIntake:
         if not len(hits):
             return None
         self._place(patterns.columns, memory)
-        values = found.values[:, self._places] if found.values.shape[1] else np.empty((n, len(self._places)))
-        if len(self._missing):
-            values[:, self._missing] = np.nan
+        values = found.values if self._are_same else self._own(found.values)
+        clocks = np.full(n, clock) if n > 1 else np.array([clock], np.int64)
+        versions = np.full(n, version) if n > 1 else np.array([version], np.int64).reshape(1)
         everyone = Arrivals(
-            found.time, np.full(n, clock), np.zeros(n, np.int64), np.full(n, version),
+            found.time, clocks, np.zeros(n, np.int64), versions,
             found.offsets, found.letters, found.phase, found.hash, found.source, values, start, hits,
         )  # fmt: skip
         if n == 1:
             return everyone
         some = np.flatnonzero(np.diff(start))
         return everyone if len(some) == n else everyone.picked(some)
+
+    def _own(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The values in the shard's columns; NaN where the engine has no such column."""
+        own = values[:, self._places] if values.shape[1] else np.empty((len(values), len(self._places)))
+        if len(self._missing):
+            own[:, self._missing] = np.nan
+        return own
 
     def _place(self, columns: Sequence[Column], memory: Memory) -> None:
         """Find out where the shard's columns are among the engine's, and which are not there."""
@@ -77,4 +85,5 @@ class ShardIntake:
         places = np.array([known.get(column, -1) for column in memory.columns], np.int64)
         self._missing = np.flatnonzero(places < 0)
         self._places = np.maximum(places, 0)
+        self._are_same = places.tolist() == list(range(len(columns)))
         self._columns, self._memory = columns, memory

@@ -17,7 +17,7 @@ from tidegate.kernels.encode import mixed
 
 __all__ = [
     "FilterPairs", "FilterWindows", "by_filters", "chain", "compact_pairs", "digests", "order_ties", "own_numbers",
-    "rows_of", "texts_of",
+    "rows_of", "take_one", "texts_of",
 ]  # fmt: skip
 
 _jit = njit(cache=True, nogil=True)
@@ -192,6 +192,42 @@ def by_filters(
     for d in range(n):
         marks[filters[d]] = -1
     return filters[:n], start, pairs, before, found
+
+
+@_jit
+def take_one(
+    # the publication and its filters
+    time: NDArray[np.int64], version: NDArray[np.int64], hash: NDArray[np.uint64], source: NDArray[np.uint64],
+    values: NDArray[np.float64], id: NDArray[np.uint8], hits: NDArray[np.int32],
+    # memory
+    item: int, letter: int, pair: int,
+    times: NDArray[np.int64], versions: NDArray[np.int64], hashes: NDArray[np.uint64], sources: NDArray[np.uint64],
+    all_values: NDArray[np.float64], text_end: NDArray[np.int64], letters: NDArray[np.uint8],
+    head: NDArray[np.int64], count: NDArray[np.int64], pair_item: NDArray[np.int64], pair_before: NDArray[np.int64],
+    pair_number: NDArray[np.int64], pair_filter: NDArray[np.int32], families: NDArray[np.uint8],
+) -> Any:  # fmt: skip
+    """Append a single publication and its pairs; the results are the last two of ``by_filters``.
+
+    ``item``, ``letter`` and ``pair`` are the places at which the arrays of memory, which have room, go on.
+    """
+    times[item], versions[item] = time[0], version[0]
+    for half in range(2):
+        hashes[item, half], sources[item, half] = hash[0, half], source[0, half]
+    for c in range(values.shape[1]):
+        all_values[item, c] = values[0, c]
+    for i in range(len(id)):
+        letters[letter + i] = id[i]
+    text_end[item + 1] = letter + len(id)
+    before, found = np.empty(len(hits), np.int64), 0
+    for i in range(len(hits)):
+        f = hits[i]
+        found |= families[f] if f < len(families) else 255
+        before[i] = head[f]
+        pair_item[pair + i], pair_filter[pair + i] = item, f
+        pair_before[pair + i], pair_number[pair + i] = head[f], count[f]
+        count[f] += 1
+        head[f] = pair + i
+    return before, found
 
 
 @_jit

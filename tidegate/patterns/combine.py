@@ -170,8 +170,7 @@ class Combine:
                 family.wake(first)
             facts.clock = before = first
         moves = clock is not None and (before is None or clock >= before)
-        is_due = moves and clock is not None and any(family.due <= clock for family in self.families.values())
-        if not arrivals and not is_due and not len(self._waiting):
+        if not arrivals and not len(self._waiting) and not (moves and self._is_due(clock)):
             if moves:
                 facts.clock = clock
             return SILENCE
@@ -195,6 +194,14 @@ class Combine:
             self.memory.forget(LONG_AGO if facts.clock is None else facts.clock, named)
         return result
 
+    def _is_due(self, clock: int | None) -> bool:
+        """Whether a family may raise something, or let it go, up to that moment."""
+        if clock is not None:
+            for family in self.families.values():
+                if family.due <= clock:
+                    return True
+        return False
+
     def replay(self, arrivals: Sequence[Arrivals], families: Sequence[str]) -> None:
         """Let some families take publications of a history, in the order of their turns, and drop what they raise."""
         everything = Arrivals.joined(arrivals)
@@ -208,7 +215,10 @@ class Combine:
     @property
     def is_idle(self) -> bool:
         """Whether no subscription is here, and nothing waits."""
-        return not len(self._waiting) and not any(family.owner.length for family in self.families.values())
+        for family in self.families.values():
+            if family.owner.length:
+                return False
+        return not len(self._waiting)
 
     def _ordered(self, arrivals: Sequence[Arrivals], clock: int | None) -> Arrivals:
         """The publications that families may step through now, in order; later ones wait, late ones are counted."""

@@ -22,6 +22,7 @@ from tidegate.kernels.memory import (
     compact_pairs,
     order_ties,
     rows_of,
+    take_one,
     texts_of,
 )
 from tidegate.patterns.arrays import Arrays
@@ -133,6 +134,7 @@ class Memory:
         self.text_end, self.letters = get("text_end", np.int64), get("letters", np.uint8)
         self.pair_item, self.pair_before = get("pair_item", np.int64), get("pair_before", np.int64)
         self.pair_number, self.pair_filter = get("pair_number", np.int64), get("pair_filter", np.int32)
+        self._items = self.time, self.version, self.hash, self.source, self.values
         self._pairs = self.pair_item, self.pair_before, self.pair_number, self.pair_filter
         self.head, self.count = get("head", np.int64), get("count", np.int64)
         self.reach, self.depth = get("reach", np.int64), get("depth", np.int64)
@@ -205,6 +207,10 @@ class Memory:
 
     def take(self, batch: Arrivals, strict: bool, combinations: int, keep: int, most: int) -> Step:
         """Append a batch that is in order."""
+        if self._oldest is not None:
+            self._oldest = min(self._oldest, int(batch.version.min(initial=2**62)))
+        if len(batch) == 1 and batch.letters.flags.writeable:  # the kernel is compiled for writable arrays only
+            return self._take_one(batch, strict, combinations, keep, most)
         first_item, first_pair, n = len(self), self.pair_item.length, len(batch.hits)
         self.time.extend(batch.time)
         self.version.extend(batch.version)
@@ -213,8 +219,6 @@ class Memory:
         self.values.extend(batch.values)
         self.text_end.extend(batch.offsets[1:] + self.letters.length)
         self.letters.extend(batch.letters[: batch.offsets[-1]])
-        if self._oldest is not None:
-            self._oldest = min(self._oldest, int(batch.version.min(initial=2**62)))
         filters, filter_start, by_filter, before, families = by_filters(
             batch.hits, first_pair, self.head.data, self.marks, self.families
         )
@@ -224,6 +228,36 @@ class Memory:
             array.length += n
         return Step(
             first_item, first_pair, batch.start, batch.hits, filters, filter_start, by_filter, before, families,
+            combinations, strict, batch.phase, keep, most,
+        )  # fmt: skip
+
+    def _take_one(self, batch: Arrivals, strict: bool, combinations: int, keep: int, most: int) -> Step:
+        """``take`` for a single publication, in one compiled call."""
+        hits, letters = batch.hits, int(batch.offsets[1])
+        n, first_item, first_letter, first_pair = len(hits), len(self), self.letters.length, self.pair_item.length
+        for array in self._items:
+            if array.length == len(array.data):
+                array.reserve(1)
+        for array in self._pairs:
+            if array.length + n > len(array.data):
+                array.reserve(n)
+        before, families = take_one(
+            batch.time, batch.version, batch.hash, batch.source, batch.values, batch.letters[:letters], hits,
+            first_item, first_letter, first_pair,
+            self.time.data, self.version.data, self.hash.data, self.source.data, self.values.data,
+            self.text_end.reserve(1), self.letters.reserve(letters),
+            self.head.data, self.count.data, self.pair_item.data, self.pair_before.data, self.pair_number.data,
+            self.pair_filter.data, self.families,
+        )  # fmt: skip
+        for array in self._items:
+            array.length += 1
+        for array in self._pairs:
+            array.length += n
+        self.text_end.length += 1
+        self.letters.length += letters
+        by_filter = np.arange(first_pair, first_pair + n)
+        return Step(
+            first_item, first_pair, batch.start, hits, hits, np.arange(n + 1), by_filter, before, families,
             combinations, strict, batch.phase, keep, most,
         )  # fmt: skip
 

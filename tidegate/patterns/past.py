@@ -106,6 +106,7 @@ class Past(Family):
         self.elder: Callable[[Elder], bool] | None = None
         """Asks the history about events that have left memory; None if there is no history."""
         self._decided = _Decided(0, 0, 0)
+        self._time_columns: tuple[int, int] | None = None
 
     # --- language ---------------------------------------------------------------------------------------------------
 
@@ -170,7 +171,7 @@ class Past(Family):
         items = np.arange(step.first_item, step.first_item + n)
         ids = text_hashes(*texts_of(items, memory.text_end.data, memory.letters.data))
         stored.make_room(step, ids, self.given)
-        start, end = (memory.columns.index(c) for c in TIMES)
+        start, end = self._times()
         given, closing, born = self.given, self.closing.used, self.arrays.facts.born
         assert born is not None, "somebody asks"
         if given is not None:
@@ -212,6 +213,13 @@ class Past(Family):
             self._let_go()
         stored.tidy(n)
         return FamilyResult.single(slot, memory.time.data[item], item, None)
+
+    def _times(self) -> tuple[int, int]:
+        """The columns of memory with the start and the end of a publication. Columns keep their places."""
+        if self._time_columns is None:
+            start, end = (self.memory.columns.index(c) for c in TIMES)
+            self._time_columns = start, end
+        return self._time_columns
 
     # --- history ----------------------------------------------------------------------------------------------------
 

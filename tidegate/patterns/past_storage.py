@@ -105,7 +105,7 @@ class PastStorage:
             self._room_for_one(step, ids)
         else:
             self._room_for_many(step)
-        starts = int(np.count_nonzero(step.phase == STARTS))
+        starts = step.phase.tobytes().count(STARTS)
         self.events.reserve(starts)
         self.ids.reserve(starts)
         last = 0 if given is None else int(given.max(initial=0)) - int(self.marks.used[LAST])
