@@ -26,6 +26,7 @@ from tests.patterns.following_oracle import (
     sharded,
     told,
 )
+from tests.patterns.idle_neighbours import follows_oracle_alone
 from tests.patterns.oracle import World
 from tests.patterns.shared_laws import (
     each_alone_is_told_the_same,
@@ -45,6 +46,18 @@ from tidegate.testing import as_table
 @given(script=scripts(), lateness=latenesses)
 def test_engine_equals_oracle(script, lateness):
     follows_oracle(script, lateness)
+
+
+@examples(30)
+@given(script=scripts(), lateness=latenesses)
+def test_one_at_a_time_beside_idle_ones_equals_oracle(script, lateness):
+    follows_oracle_alone(script, lateness)
+
+
+@examples(4)
+@given(script=scripts(), lateness=latenesses)
+def test_one_at_a_time_beside_many_idle_ones_equals_oracle(script, lateness):
+    follows_oracle_alone(script, lateness, count=100, shards=1)
 
 
 @examples(30)

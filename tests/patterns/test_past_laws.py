@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tests.parts.profiles import examples
 from tests.patterns.following_oracle import act, assert_same, end_of, everything, latenesses, sharded, told, wheres_of
+from tests.patterns.idle_neighbours import follows_oracle_alone
 from tests.patterns.oracle import World
 from tests.patterns.past_events import counted, follows
 from tests.patterns.shared_laws import (
@@ -38,6 +39,13 @@ from tests.patterns.strategies import (
 @given(script=looking_back_scripts(), lateness=latenesses)
 def test_engine_equals_oracle(script, lateness):
     follows(script, lateness)
+
+
+@examples(40)
+@given(script=looking_back_scripts(), lateness=latenesses)
+def test_one_at_a_time_beside_idle_ones_equals_oracle(script, lateness):
+    engine, world = follows_oracle_alone(script, lateness)
+    assert counted(engine.refused) == world.refused
 
 
 @examples(40)

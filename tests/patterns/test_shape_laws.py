@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tests.parts.profiles import examples
 from tests.patterns.following_oracle import act, assert_same, follows_oracle, latenesses, told
+from tests.patterns.idle_neighbours import follows_oracle_alone
 from tests.patterns.oracle import World
 from tests.patterns.oracle_families import euclidean
 from tests.patterns.strategies import at, scripts, shape
@@ -50,6 +51,12 @@ def walks(draw, least: int = 8, most: int = 60, disorder: int = 3):
 @given(script=scripts(stream=walks() | walks(disorder=6), only=shapes), lateness=latenesses)
 def test_engine_equals_oracle(script, lateness):
     follows_oracle(script, lateness)
+
+
+@examples(30)
+@given(script=scripts(stream=walks(), only=shapes), lateness=latenesses)
+def test_one_at_a_time_beside_idle_ones_equals_oracle(script, lateness):
+    follows_oracle_alone(script, lateness)
 
 
 @examples(30)

@@ -31,7 +31,7 @@ from tidegate.index.small_tables import flat_of, publications_of
 from tidegate.index.snapshot import load, save
 from tidegate.language import DEFAULT_LIMITS, Call, Limits, to_json
 from tidegate.language.limits import NO_LIMITS
-from tidegate.model import FLAT, Notification, Publication, Subscription, micros, moment
+from tidegate.model import Notification, Publication, Subscription, micros
 from tidegate.ontologies import current as ontologies
 from tidegate.patterns import Pattern, Raised
 from tidegate.predicates import Filter
@@ -225,10 +225,7 @@ class Engine(Closing):
         found = notification_tables.listed(batch, self._index.match(batch), self._catalogue)
         raised = self._raised(batch)
         self._count(batch)
-        if raised:
-            found += self._notifications(pa.concat_tables(self._tables(raised)))
-            found.sort(key=notification_tables.BY_TIME)
-        return found
+        return self._with_raised(found, raised) if raised else found
 
     def _flat(self, batch: Batch) -> pa.Table:
         if isinstance(batch, ObjectBatch):
@@ -277,22 +274,15 @@ class Engine(Closing):
         self._now = now
         self._notice()
         with self._changing:
-            tables = self._tables(self._stage.advance(micros(now)))
-        return self._notifications(notification_tables.by_time(pa.concat_tables([FLAT.empty_table(), *tables])))
+            raised = self._stage.advance(micros(now))
+        return self._with_raised([], raised)
 
-    @staticmethod
-    def _notifications(table: pa.Table) -> list[Notification]:
-        if not table.num_rows:
-            return []
-        columns = [
-            table.column(name).to_pylist()
-            for name in ("notification_id", "subscription_id", "subscriber", "publication_ids", "score", "distance")
-        ]
-        times = [moment(m) for m in table.column("time").cast(pa.int64()).to_pylist()]
-        return [
-            Notification(id, subscription, subscriber, time, tuple(ids), score, distance)
-            for id, subscription, subscriber, ids, score, distance, time in zip(*columns, times, strict=True)
-        ]
+    def _with_raised(self, found: list[Notification], raised: Iterable[Raised]) -> list[Notification]:
+        """These notifications and those that patterns raised, by time and subscription."""
+        for part in raised:
+            found += notification_tables.raised_listed(part, self._catalogue)
+        found.sort(key=notification_tables.BY_TIME)
+        return found
 
     # --- looking ----------------------------------------------------------------------------------------------------
 

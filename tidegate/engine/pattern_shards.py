@@ -22,26 +22,27 @@ from numpy.typing import NDArray
 
 from tidegate import array_bundle
 from tidegate.engine.event_history import EventHistory, check_replayed, knows, replayed, retired, written
+from tidegate.engine.shard_intake import ShardIntake
 from tidegate.engine.shards_record import ShardsRecord
 from tidegate.errors import SnapshotError, StoreError
 from tidegate.index.batch import Batch
 from tidegate.index.patterns import Passed, Patterns, passed, read_patterns
 from tidegate.index.snapshot import read
-from tidegate.kernels.memory import own_numbers
 from tidegate.model import moment
 from tidegate.patterns import Combine, Pattern, Raised
 from tidegate.patterns.combine import KEEP
-from tidegate.patterns.memory import LONG_AGO, Arrivals
+from tidegate.patterns.memory import LONG_AGO
 from tidegate.patterns.past import Past
 from tidegate.patterns.pattern import NEVER
 
-__all__ = ["PatternShards", "arrivals"]
+__all__ = ["PatternShards"]
 
 #: Publications times subscriptions from which several threads are faster than one.
 _WORTH = 100_000
 #: How many publications are forgotten in memory before they are also removed from a history.
 _WORTH_FORGETTING = 10_000
 _COUNTS = ("unscored", "cut")
+_NO_TURNS = np.empty(0, np.int64)
 
 
 class PatternShards:
@@ -52,7 +53,7 @@ class PatternShards:
         self.patterns = Patterns()
         self._spread = shards or min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 2)
         self._shards = [Combine(lateness, None, combinations, keep) for _ in range(self._spread + 1)]
-        self._numbers: list[NDArray[np.int32]] = [np.full(64, -1, np.int32) for _ in self._shards]
+        self._intakes = [ShardIntake() for _ in self._shards]
         self._new: dict[int, tuple[int, int | None]] = {}  # by number, still to be admitted: version and clock of each
         self._pool: ThreadPoolExecutor | None = None
         self._clock: int | None = None
@@ -111,7 +112,7 @@ class PatternShards:
                     self._extent = self._past.extent
                 standing = self.patterns.standing(lambda number: self._new[number][0], mine)
                 shard.admit(standing, [self._new[number][1] for number in mine])
-                self._know(at, {f for number in mine for f in self.patterns.filters_of(number)})
+                self._know(at, mine)
                 if at == self._spread and self._history is not None:
                     self._recall(self._history)
         self._new.clear()
@@ -168,21 +169,23 @@ class PatternShards:
         mine = [number for number in self.patterns.numbers if self._home(number) == self._spread]
         shard.admit(self.patterns.standing(lambda _: self._calls + 1, mine))
         self._shards[self._spread] = shard
-        self._know(self._spread, {f for number in mine for f in self.patterns.filters_of(number)})
+        self._know(self._spread, mine)
         past, facts = self._past, shard.arrays.facts
         if history.memory is not None:
             history.clear_elders()
-        columns, numbers = self.patterns.columns, self._numbers_of(self._spread)
+        intake = self._intakes[self._spread]
         for batches in replayed(history):
             here = []
             for batch, seqs in batches:
-                found = passed(batch, self.patterns.index.match(batch), columns)
-                part = arrivals(found, columns, shard, numbers, LONG_AGO, seqs[found.rows])
-                here.append(replace(part, turn=part.version, version=np.zeros(len(part), np.int64)))
-            past.given = np.sort(np.concatenate([part.turn for part in here]))
+                found = passed(batch, self.patterns.index.match(batch), self.patterns.columns)
+                part = intake.arrivals(found, self.patterns, shard, LONG_AGO, seqs[found.rows])
+                if part is not None:
+                    here.append(replace(part, turn=part.version, version=np.zeros(len(part), np.int64)))
+            past.given = np.sort(np.concatenate([_NO_TURNS, *(part.turn for part in here)]))
             if not past.knows_any and len(past.given):
                 past.continue_from(int(past.given[0]) - 1)
-            shard.replay(here, [Past.name])
+            if here:
+                shard.replay(here, [Past.name])
             if past.fates is not None:
                 check_replayed(past.fates)
             self._retire(history)
@@ -196,10 +199,10 @@ class PatternShards:
             retired(history, self._past.leaving)
             self._past.leaving = []
 
-    def _write(self, batch: Batch, found: Passed) -> None:
+    def _write(self, batch: Batch, found: Passed | None) -> None:
         """Make the events of a batch durable in the history, before ``publish`` returns notifications."""
         history, fates = self._history, self._past.fates
-        if history is None or fates is None:
+        if history is None or fates is None or found is None:
             return
         self._past.fates = None
         if not history.serves(self):
@@ -211,19 +214,10 @@ class PatternShards:
             history.forget(forgotten)
             self._forgotten = forgotten
 
-    def _know(self, shard: int, filters: Iterable[int]) -> None:
-        numbers = self._numbers_of(shard)
-        for f in filters:
-            numbers[f] = self._shards[shard].memory.filter(self.patterns.key(f))
-
-    def _numbers_of(self, shard: int) -> NDArray[np.int32]:
-        """The shard's number of each filter of the engine, −1 for filters that only other shards have."""
-        numbers = self._numbers[shard]
-        if self.patterns.filters_given > len(numbers):
-            larger = np.full(2 * self.patterns.filters_given, -1, np.int32)
-            larger[: len(numbers)] = numbers
-            self._numbers[shard] = numbers = larger
-        return numbers
+    def _know(self, at: int, numbers: Iterable[int]) -> None:
+        """Let the intake of a shard know the filters of these subscriptions."""
+        filters = {f for number in numbers for f in self.patterns.filters_of(number)}
+        self._intakes[at].know(filters, self.patterns, self._shards[at])
 
     def remove(self, number: int) -> None:
         """Remove a subscription."""
@@ -267,7 +261,7 @@ class PatternShards:
                 self._stopped.at,
             )
         matches = self.patterns.index.match(batch)
-        found = passed(batch, matches, self.patterns.columns)
+        found = passed(batch, matches, self.patterns.columns) if len(matches.owners) else None
         before, first = self._appeared(batch)
         clock = first if before is None else before
         assert clock is not None
@@ -290,14 +284,13 @@ class PatternShards:
             self._admit()
 
         def run(at: int) -> Raised:
-            shard, here = self._shards[at], list[Arrivals]()
-            if found is not None and len(found.rows) and not shard.is_idle:
-                here = [arrivals(found, self.patterns.columns, shard, self._numbers_of(at), clock, self._calls)]
-            return shard.take(here, self._clock, first, ids)
+            shard, here = self._shards[at], None
+            if found is not None and not shard.is_idle:
+                here = self._intakes[at].arrivals(found, self.patterns, shard, clock, self._calls)
+            return shard.take(() if here is None else (here,), self._clock, first, ids)
 
-        work = (0 if found is None else len(found.rows)) * len(self.patterns)
-        busy = sum(any(shard.sizes().values()) for shard in self._shards)
-        if work < _WORTH or busy < 2:
+        work = 0 if found is None else len(found.rows) * len(self.patterns)
+        if work < _WORTH or sum(any(shard.sizes().values()) for shard in self._shards) < 2:
             return [raised for at in range(len(self._shards)) if len(raised := run(at))]
         if self._pool is None:
             self._pool = ThreadPoolExecutor(len(self._shards), thread_name_prefix="tidegate-patterns")
@@ -358,7 +351,7 @@ class PatternShards:
             if home is None:
                 shards._new[standing.owner] = shards._calls + 1, shards._clock
                 continue
-            shards._know(home, shards.patterns.filters_of(standing.owner))
+            shards._know(home, [standing.owner])
         return shards
 
     def close(self) -> None:
@@ -371,28 +364,3 @@ class PatternShards:
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None
-
-
-def arrivals(
-    found: Passed,
-    columns: Sequence[object],
-    shard: Combine,
-    numbers: NDArray[np.int32],
-    clock: int | NDArray[np.int64],
-    version: int | NDArray[np.int64],
-) -> Arrivals:
-    """Publications as a shard takes them: filters by its numbers, values by its columns."""
-    memory = shard.memory
-    start, hits = own_numbers(found.start, found.hits, numbers, np.empty(memory.key.length, np.int64))
-    place = [columns.index(column) if column in columns else -1 for column in memory.columns]
-    values = np.full((len(found.rows), len(place)), np.nan)
-    for i, at in enumerate(place):
-        if at >= 0:
-            values[:, i] = found.values[:, at]
-    n = len(found.rows)
-    everyone = Arrivals(
-        found.time, np.broadcast_to(clock, n), np.zeros(n, np.int64), np.broadcast_to(version, n),
-        found.offsets, found.letters, found.phase, found.hash, found.source, values, start, hits,
-    )  # fmt: skip
-    some = np.flatnonzero(np.diff(start))
-    return everyone if len(some) == n else everyone.picked(some)

@@ -20,7 +20,17 @@ from tidegate.kernels.matched_owners import notification_ids, notification_ids_o
 from tidegate.model import FLAT, GROUPED, Notification, Publication, moment
 from tidegate.patterns import Raised
 
-__all__ = ["BY_TIME", "GROUPED_AS_DICTIONARY", "by_time", "flat", "grouped", "listed", "raised_flat", "raised_grouped"]
+__all__ = [
+    "BY_TIME",
+    "GROUPED_AS_DICTIONARY",
+    "by_time",
+    "flat",
+    "grouped",
+    "listed",
+    "raised_flat",
+    "raised_grouped",
+    "raised_listed",
+]
 
 _NOTHING = FLAT.empty_table()
 #: Notifications up to which objects make a table sooner than arrays do.
@@ -126,11 +136,32 @@ def raised_flat(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32]
         ids.cast(pa.string()),
         catalogue.texts("subscriber", numbers).cast(pa.string()),
         pa.array(raised.moment, _INSTANT),
-        pa.ListArray.from_arrays(pa.array(raised.start.astype(np.int32)), raised.ids.cast(pa.string())),
+        pa.ListArray.from_arrays(pa.array(raised.start.astype(np.int32)), raised.ids.array().cast(pa.string())),
         pa.array(raised.score, pa.float64(), from_pandas=True),
         pa.array(raised.distance, pa.float64(), from_pandas=True),
     ]
     return by_time(pa.table(columns, FLAT))
+
+
+def raised_listed(raised: Raised, catalogue: Catalogue) -> list[Notification]:
+    """The notifications of ``raised_flat`` as objects, without a table, in the order in which they were raised."""
+    n, made = len(raised), Notification._make
+    digits = notification_ids(np.arange(n + 1), catalogue.hashes[raised.owner], raised.digest, raised.moment)
+    text, names = str(digits, "ascii"), catalogue.names(raised.owner.astype(np.int32))
+    ids, ends = raised.ids.listed(), raised.start.tolist()
+    whens = raised.moment.tolist()
+    times = {when: moment(when) for when in set(whens)}
+    scores, distances = raised.score.tolist(), raised.distance.tolist()
+    return [
+        made(
+            (
+                text[32 * k : 32 * k + 32], name[0], name[1], times[whens[k]], tuple(ids[ends[k] : ends[k + 1]]),
+                None if (score := scores[k]) != score else score,
+                None if (distance := distances[k]) != distance else distance,
+            )
+        )
+        for k, name in enumerate(names)
+    ]  # fmt: skip
 
 
 def raised_grouped(
@@ -140,7 +171,8 @@ def raised_grouped(
     schema = GROUPED_AS_DICTIONARY if as_dictionary else GROUPED
     if not len(raised):
         return schema.empty_table()
-    codes = np.asarray(raised.raised.dictionary_encode().indices.fill_null(-1))
+    publications = raised.raised.array()
+    codes = np.asarray(publications.dictionary_encode().indices.fill_null(-1))
     order = np.lexsort((codes, raised.moment))
     moment, code = raised.moment[order], codes[order]
     is_first = np.ones(len(order), np.bool_)
@@ -149,4 +181,4 @@ def raised_grouped(
     rows = pa.array(order[starts[:-1]])
     lists = pa.LargeListArray.from_arrays(pa.array(starts), _ids(catalogue, numbers[order], as_dictionary))
     times = pa.array(moment[starts[:-1]], _INSTANT)
-    return pa.table([raised.raised.take(rows), times, lists], GROUPED.names).cast(schema)
+    return pa.table([publications.take(rows), times, lists], GROUPED.names).cast(schema)

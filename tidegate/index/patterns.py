@@ -17,12 +17,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.errors import SnapshotError
-from tidegate.index.batch import Batch, text_buffers
+from tidegate.index.batch import Batch, ObjectBatch, key_of, text_buffers
 from tidegate.index.catalogue import Catalogue
 from tidegate.index.index import Index, Matches
 from tidegate.index.segment import Segment
 from tidegate.index.snapshot import assembled, read, read_arrow, write, write_arrow
-from tidegate.kernels.matched_owners import text_hashes
+from tidegate.kernels.matched_owners import text_hashes, text_hashes_of_two
 from tidegate.kernels.memory import rows_of
 from tidegate.model import Subscription
 from tidegate.patterns import FAMILIES, Pattern, Standing
@@ -275,6 +275,8 @@ def read_patterns(directory: Path) -> tuple[Segment, pa.Table, pa.Table] | None:
 
 def passed(batch: Batch, matches: Matches, columns: Sequence[Column], rows: NDArray[np.int64] | None = None) -> Passed:
     """The publications that passed some filter, with the values of these columns."""
+    if isinstance(batch, ObjectBatch) and batch.length == 1 and len(matches.owners) and rows is None:
+        return _passed_alone(batch, matches, columns)
     if rows is None:
         rows = np.flatnonzero(np.diff(matches.start))
     is_all = len(rows) == batch.length  # then nothing need be picked
@@ -290,4 +292,17 @@ def passed(batch: Batch, matches: Matches, columns: Sequence[Column], rows: NDAr
     return Passed(
         rows, batch.times()[rows], offsets - offsets[0], letters[offsets[0] : offsets[-1]], batch.phases()[rows],
         text_hashes(*text_buffers(keys)[:2]), text_hashes(*text_buffers(sources)[:2]), values, start, hits,
+    )  # fmt: skip
+
+
+def _passed_alone(batch: ObjectBatch, matches: Matches, columns: Sequence[Column]) -> Passed:
+    """``passed`` for a single publication, without an Arrow array."""
+    publication = batch.publications[0]
+    id, key = bytearray(publication.id.encode()), bytearray(key_of(publication))
+    source = bytearray(publication.source.encode())
+    hashes = text_hashes_of_two(np.frombuffer(key, np.uint8), np.frombuffer(source, np.uint8))
+    points = [column.point(publication) for column in columns]
+    return Passed(
+        np.zeros(1, np.int64), batch.times(), np.array([0, len(id)], np.int64), np.frombuffer(id, np.uint8),
+        batch.phases(), hashes[:1], hashes[1:], np.array([points], np.float64), matches.start, matches.owners,
     )  # fmt: skip

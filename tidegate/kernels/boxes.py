@@ -182,17 +182,19 @@ def _room(count: int) -> int:
 
 
 @_jit
-def give_room(lists: Any, more: Any, end: int, pool: Any, b5: Any, b10: Any, b15: Any, moves: bool) -> int:
-    """Make room for ``more`` points in each list, by moving lists to larger slabs; returns where the last slab ends.
+def give_room(lists: Any, which: Any, more: Any, end: int, pool: Any, b5: Any, b10: Any, b15: Any, moves: bool) -> int:
+    """Make room for ``more[i]`` points in each list ``which[i]``, by moving lists to larger slabs; returns where the
+    last slab ends.
 
     ``end`` is where it ends before. Without ``moves`` the result is only computed, so that the caller can make the pool
     that large first.
     """
-    for at in range(len(lists)):
+    for i in range(len(which)):
+        at = which[i]
         count = lists[at, COUNT]
-        if count + more[at] <= lists[at, ROOM]:
+        if count + more[i] <= lists[at, ROOM]:
             continue
-        room = _room(count + more[at] + (count >> 1))
+        room = _room(count + more[i] + (count >> 1))
         first = (end + min(room, _MASK + 1) - 1) // min(room, _MASK + 1) * min(room, _MASK + 1)
         end = first + room
         if moves:

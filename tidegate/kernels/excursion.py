@@ -130,6 +130,7 @@ def step_excursions(
     source: NDArray[np.uint64],
     values: NDArray[np.float64],
     # groups, bands and blocks
+    longest: int,
     filter_start: NDArray[np.int64],
     filter_group: NDArray[np.int64],
     group_column: NDArray[np.int64],
@@ -142,6 +143,8 @@ def step_excursions(
     band_block: NDArray[np.int64],
     band_since: NDArray[np.int64],
     band_until: NDArray[np.int64],
+    open_at: NDArray[np.int64],
+    opened: NDArray[np.int64],
     block_of: NDArray[np.int64],
     cells: NDArray[np.float64],
     slot_at: NDArray[np.int64],
@@ -186,19 +189,19 @@ def step_excursions(
 
     Returns what is told (slot, moment, the reading at the best window, the reading after the last; and distances), how
     many tracks, readings of the pool and excursions there are, the reason to return, and publication, hit and group to
-    go on with. ``small`` is the room of a track at first.
+    go on with. ``small`` is the room of a track at first, ``longest`` the length of the longest window. ``open_at`` has
+    an excursion for each place of ``slot_at``, ``opened`` how many are open for each block; before and after they are
+    all −1 and 0.
     """
     out, out_distance = np.empty((64, 4), np.int64), np.empty(64)
     marks[TOLD] = 0
-    longest = 0
-    for b in range(len(band_length)):
-        longest = max(longest, band_length[b])
     forms, others, feature, product = np.empty(longest), np.empty(longest), np.empty(FEATURES), np.empty(LANES)
-    open_at, opened = np.full(len(slot_at), -1), np.zeros(len(cells), np.int64)
     for p in range(begin, len(start) - 1):
         item = first_item + p
         v = version[item]
         for h in range(max(start[p], begin_hit), start[p + 1]):
+            if hits[h] + 1 >= len(filter_start):
+                continue
             for j in range(max(filter_start[hits[h]], begin_group), filter_start[hits[h] + 1]):
                 g = filter_group[j]
                 x = values[item, group_column[g]]

@@ -16,7 +16,7 @@ from tidegate.kernels.fill import ClauseRanges
 
 __all__ = [
     "EncodedPoints", "join_rows", "notification_ids", "notification_ids_of_one", "open_hits", "owners_of_clauses",
-    "owners_of_hits", "ranges_hold", "rows_of_runs", "text_hashes",
+    "owners_of_hits", "ranges_hold", "rows_of_runs", "text_hashes", "text_hashes_of_two",
 ]  # fmt: skip
 
 
@@ -203,6 +203,15 @@ def text_hashes(offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> NDArr
     result = np.empty((len(offsets) - 1, 2), np.uint64)
     for i in range(len(result)):
         result[i, 0], result[i, 1] = _text_hash(offsets[i], offsets[i + 1], letters)
+    return result
+
+
+@njit(cache=True, nogil=True)
+def text_hashes_of_two(one: NDArray[np.uint8], two: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """``text_hashes`` of two texts."""
+    result = np.empty((2, 2), np.uint64)
+    result[0, 0], result[0, 1] = _text_hash(0, len(one), one)
+    result[1, 0], result[1, 1] = _text_hash(0, len(two), two)
     return result
 
 

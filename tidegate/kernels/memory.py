@@ -16,8 +16,8 @@ from tidegate.kernels.compiled import njit
 from tidegate.kernels.encode import mixed
 
 __all__ = [
-    "FilterPairs", "FilterWindows", "chain", "compact_pairs", "digests", "order_ties", "own_numbers", "rows_of",
-    "texts_of", "transpose",
+    "FilterPairs", "FilterWindows", "by_filters", "chain", "compact_pairs", "digests", "order_ties", "own_numbers",
+    "rows_of", "take_one", "texts_of",
 ]  # fmt: skip
 
 _jit = njit(cache=True, nogil=True)
@@ -77,23 +77,24 @@ def order_ties(
 
 @_jit
 def own_numbers(
-    start: NDArray[np.int64], hits: NDArray[np.int32], number: NDArray[np.int32], stamps: NDArray[np.int64]
+    start: NDArray[np.int64], hits: NDArray[np.int32], number: NDArray[np.int32], marks: NDArray[np.int64]
 ) -> Any:
     """The filters that publications passed, renumbered: those numbered −1 left out, each once per publication.
 
-    ``stamps`` has an element for each new number.
+    ``marks`` has an element for each new number, all −1 before and after.
     """
     fresh_start = np.zeros(len(start), np.int64)
     fresh = np.empty(len(hits), np.int32)
-    stamps[:] = -1
     n = 0
     for p in range(len(start) - 1):
         for i in range(start[p], start[p + 1]):
             f = number[hits[i]]
-            if f >= 0 and stamps[f] != p:
-                stamps[f] = p
+            if f >= 0 and marks[f] < 0:
+                marks[f] = p
                 fresh[n] = f
                 n += 1
+        for i in range(fresh_start[p], n):
+            marks[fresh[i]] = -1
         fresh_start[p + 1] = n
     return fresh_start, fresh[:n]
 
@@ -154,19 +155,79 @@ def chain(
 
 
 @_jit
-def transpose(hits: NDArray[np.int32], filters: int, first_pair: int) -> Any:
-    """The pairs of a batch by filter, in order: those of f are ``by_filter[start[f]:start[f + 1]]``."""
-    start = np.zeros(filters + 1, np.int64)
+def by_filters(
+    hits: NDArray[np.int32],
+    first_pair: int,
+    head: NDArray[np.int64],
+    marks: NDArray[np.int64],
+    families: NDArray[np.uint8],
+) -> Any:
+    """The filters that a batch passed, each once, and its pairs by filter, in order.
+
+    The pairs of filter ``filters[d]`` are ``pairs[start[d]:start[d + 1]]``, and ``before[d]`` is its last pair before
+    the batch. The last result has a bit for each family that has one of the filters; those beyond the end of
+    ``families`` count for all. ``marks`` has an element for each filter, all −1 before and after. It is called before
+    ``chain``.
+    """
+    n, found = 0, 0
+    filters, sizes = np.empty(len(hits), np.int32), np.empty(len(hits), np.int64)
+    for f in hits:
+        d = marks[f]
+        if d < 0:
+            d = marks[f] = n
+            filters[d], sizes[d] = f, 0
+            found |= families[f] if f < len(families) else 255
+            n += 1
+        sizes[d] += 1
+    start, before, pairs = np.empty(n + 1, np.int64), np.empty(n, np.int64), np.empty(len(hits), np.int64)
+    start[0] = 0
+    for d in range(n):
+        start[d + 1] = start[d] + sizes[d]
+        before[d] = head[filters[d]]
+        sizes[d] = start[d]
     for i in range(len(hits)):
-        start[hits[i] + 1] += 1
-    for f in range(filters):
-        start[f + 1] += start[f]
-    at = start[:-1].copy()
-    by_filter = np.empty(len(hits), np.int64)
+        d = marks[hits[i]]
+        pairs[sizes[d]] = first_pair + i
+        sizes[d] += 1
+    for d in range(n):
+        marks[filters[d]] = -1
+    return filters[:n], start, pairs, before, found
+
+
+@_jit
+def take_one(
+    # the publication and its filters
+    time: NDArray[np.int64], version: NDArray[np.int64], hash: NDArray[np.uint64], source: NDArray[np.uint64],
+    values: NDArray[np.float64], id: NDArray[np.uint8], hits: NDArray[np.int32],
+    # memory
+    item: int, letter: int, pair: int,
+    times: NDArray[np.int64], versions: NDArray[np.int64], hashes: NDArray[np.uint64], sources: NDArray[np.uint64],
+    all_values: NDArray[np.float64], text_end: NDArray[np.int64], letters: NDArray[np.uint8],
+    head: NDArray[np.int64], count: NDArray[np.int64], pair_item: NDArray[np.int64], pair_before: NDArray[np.int64],
+    pair_number: NDArray[np.int64], pair_filter: NDArray[np.int32], families: NDArray[np.uint8],
+) -> Any:  # fmt: skip
+    """Append a single publication and its pairs; the results are the last two of ``by_filters``.
+
+    ``item``, ``letter`` and ``pair`` are the places at which the arrays of memory, which have room, go on.
+    """
+    times[item], versions[item] = time[0], version[0]
+    for half in range(2):
+        hashes[item, half], sources[item, half] = hash[0, half], source[0, half]
+    for c in range(values.shape[1]):
+        all_values[item, c] = values[0, c]
+    for i in range(len(id)):
+        letters[letter + i] = id[i]
+    text_end[item + 1] = letter + len(id)
+    before, found = np.empty(len(hits), np.int64), 0
     for i in range(len(hits)):
-        by_filter[at[hits[i]]] = first_pair + i
-        at[hits[i]] += 1
-    return start, by_filter
+        f = hits[i]
+        found |= families[f] if f < len(families) else 255
+        before[i] = head[f]
+        pair_item[pair + i], pair_filter[pair + i] = item, f
+        pair_before[pair + i], pair_number[pair + i] = head[f], count[f]
+        count[f] += 1
+        head[f] = pair + i
+    return before, found
 
 
 @_jit

@@ -61,7 +61,7 @@ from tidegate.kernels.past_records import (
     WASTE,
 )
 
-__all__ = ["step_past", "unhold"]
+__all__ = ["step_past"]
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
 #: In ``passed_at``, instead of a publication: the recollection has already got the END at hand, through a hold.
@@ -125,7 +125,8 @@ def step_past(
     table: Any, zeros: Any, event_ids: Any, events: Any, holds: Any, marks: Any, when: Any,
     since: Any, until: Any, closing: Any,
     fate: Any, number: Any, first: Any, times: Any,
-    begin: int, memo_at: Any, memo_since: Any, memo: Any, told_at: Any, passed_at: Any, rectangles: Any,
+    begin: int, stamp: int, memo_at: Any, memo_since: Any, memo: Any, told_at: Any, passed_at: Any, passed: Any,
+    rectangles: Any,
 ) -> Any:  # fmt: skip
     """Take the publications of a batch from ``begin`` on, until the end or until an atom cannot be decided in memory.
 
@@ -136,10 +137,12 @@ def step_past(
     For each publication, ``fate`` gets what becomes of it, as numbered in ``kernels/past_records.py``; ``number`` the
     number it is given, unless it has one already; ``first`` the number of the publication its event began with;
     ``times`` start and end of its event, NaN while it has none.
+
+    ``memo_at``, ``told_at`` and ``passed_at`` say for which publication an atom, a rule or a recollection was last
+    decided: ``stamp`` and its place in the batch, where earlier batches had smaller stamps.
     """
-    out_slot, out_item = np.empty(256, np.int64), np.empty(256, np.int64)
-    told, when_base = 0, marks[KNOWN]
-    passed, n_passed = np.empty(len(recollections), np.int64), 0
+    out_slot, out_item = np.empty(64, np.int64), np.empty(64, np.int64)
+    told, when_base, n_passed = 0, marks[KNOWN], 0
     hidden, hidden_one, n_hidden = np.empty(16, np.int64), np.empty(16), 0
     for k in range(begin, len(start) - 1):
         item = first_item + k
@@ -222,35 +225,38 @@ def step_past(
                 hold = holds[hold, HOLD_NEXT]
         # which rules are told, and which recollections will remember it
         n_passed, told_before, unsure = 0, told, -1
+        this = stamp + k
         for h in range(start[k], start[k + 1]):
             f = hits[h]
-            of = recollection_of[f]
+            of = recollection_of[f] if f < len(recollection_of) else -1
             if unsure >= 0:
                 break
             if of >= 0:
-                passed_at[of], passed[n_passed] = k, of
+                passed_at[of], passed[n_passed] = this, of
                 n_passed += 1
+            if f + 1 >= len(of_filter):
+                continue
             for c in range(of_filter[f], of_filter[f + 1]):
                 clause = clauses[c]
                 rule = clause_rule[clause]
                 if rule >= 0:
-                    if told_at[rule] == k or seen_since < since[rule] or v >= until[rule] or t > closing[rule]:
+                    if told_at[rule] == this or seen_since < since[rule] or v >= until[rule] or t > closing[rule]:
                         continue
                     asked_since = since[rule]
                 else:
-                    if passed_at[~rule] == k or seen_since < recollections[~rule, SINCE]:
+                    if passed_at[~rule] == this or seen_since < recollections[~rule, SINCE]:
                         continue
                     asked_since = recollections[~rule, SINCE]
                 from_version = -inf if asked_since <= marks[FLOOR] else float(asked_since)
                 is_true = True
                 for j in range(clause_start[clause], clause_start[clause + 1]):
                     a = literals[j] >> 1
-                    if memo_at[a] != k or memo_since[a] != from_version:
+                    if memo_at[a] != this or memo_since[a] != from_version:
                         memo[a] = atom_holds(
                             atoms[a], s, e, own, own_end, t, row, recollections, lists, elders, pool, b5, b10, b15,
                             gone, from_version, rectangles,
                         )  # fmt: skip
-                        memo_at[a], memo_since[a] = k, from_version
+                        memo_at[a], memo_since[a] = this, from_version
                         if memo[a] > UNSURE:
                             unsure = a
                     if memo[a] != (FALSE if literals[j] & 1 else TRUE):
@@ -261,14 +267,14 @@ def step_past(
                 if not is_true:
                     continue
                 if rule >= 0:
-                    told_at[rule] = k
+                    told_at[rule] = this
                     if told == len(out_slot):
                         out_slot = np.concatenate((out_slot, np.empty(told, np.int64)))
                         out_item = np.concatenate((out_item, np.empty(told, np.int64)))
                     out_slot[told], out_item[told] = rule, item
                     told += 1
                 else:
-                    passed_at[~rule], passed[n_passed] = k, ~rule
+                    passed_at[~rule], passed[n_passed] = this, ~rule
                     n_passed += 1
         if unsure >= 0:  # undo all of this publication: the next call begins with it
             for j in range(told_before, told):
@@ -352,27 +358,3 @@ def step_past(
                 _remember_values(of, row, v, given, value_start, value_list, lists, pool, b5, b10, b15)
             marks[FLOOR] = min(marks[FLOOR], v)
     return out_slot[:told], out_item[:told], len(start) - 1, -1
-
-
-@_jit
-def unhold(events: Any, holds: Any, marks: Any, place: Any) -> None:
-    """Free the holds of removed recollections; ``place`` has the new number of each recollection, −1 if removed."""
-    is_held = np.zeros(len(holds), np.bool_)
-    for event in range(len(events)):
-        before, hold = -1, events[event, HEAD]
-        while hold >= 0:
-            after = holds[hold, HOLD_NEXT]
-            of = place[holds[hold, HOLD_OF]]
-            if of >= 0:
-                holds[hold, HOLD_OF] = of
-                before, is_held[hold] = hold, True
-            elif before < 0:
-                events[event, HEAD] = after
-            else:
-                holds[before, HOLD_NEXT] = after
-            hold = after
-    marks[FREE] = -1
-    for hold in range(len(holds)):
-        if not is_held[hold]:
-            holds[hold, HOLD_NEXT] = marks[FREE]
-            marks[FREE] = hold

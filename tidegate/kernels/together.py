@@ -100,12 +100,15 @@ def step_together(
     place: NDArray[np.int64],
     pair_item: NDArray[np.int64],
     pair_before: NDArray[np.int64],
+    passed: NDArray[np.int32],
+    before_batch: NDArray[np.int64],
     recent: NDArray[np.int64],
     recent_time: NDArray[np.int64],
     of_filter: NDArray[np.int64],
     member: NDArray[np.int64],
     filter_start: NDArray[np.int64],
     filters: NDArray[np.int32],
+    most: int,
     window: NDArray[np.int64],
     near: NDArray[np.float64],
     every: NDArray[np.uint8],
@@ -113,25 +116,26 @@ def step_together(
     until: NDArray[np.int64],
     closing: NDArray[np.int64],
     stamps: NDArray[np.int64],
+    stamp: int,
 ) -> Any:
     """Find the combinations that a batch completes.
 
     Returns slots, moments, distances and publications (those of i at items[item_start[i]:item_start[i + 1]]), and how
     many searches ended early because of ``bound``.
 
-    ``recent[f]`` is the filter's last pair so far, moved on here; f's subscriptions are
-    ``member[of_filter[f]:of_filter[f + 1]]``, the filters of slot s ``filters[filter_start[s]:filter_start[s + 1]]``.
-    ``place`` has the columns of longitude, latitude and the unit vector.
+    ``recent[f]`` is the filter's last pair. For filters of the batch, which are in ``passed``, it is set back to what
+    it was, ``before_batch``, and moved on with each publication. f's subscriptions are
+    ``member[of_filter[f]:of_filter[f + 1]]``, the filters of slot s ``filters[filter_start[s]:filter_start[s + 1]]``,
+    at most ``most``. ``place`` has the columns of longitude, latitude and the unit vector. ``stamps`` has, for each
+    slot, a number less than ``stamp``; that of a publication is ``stamp`` and its place in the batch.
     """
+    for d in range(len(passed)):
+        recent[passed[d]] = before_batch[d]
     outs = (
-        np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024), np.zeros(1025, np.int64),
-        np.empty(4096, np.int64),
+        np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64), np.zeros(65, np.int64),
+        np.empty(256, np.int64),
     )  # fmt: skip
     n, cut = 0, 0
-    stamps[:] = -1
-    most = 1
-    for s in range(len(filter_start) - 1):
-        most = max(most, filter_start[s + 1] - filter_start[s])
     at, chosen = np.empty(most, np.int64), np.empty(most, np.int64)
     for p in range(len(start) - 1):
         item = first_item + p
@@ -141,11 +145,13 @@ def step_together(
             recent_time[hits[i]] = t
         for i in range(start[p], start[p + 1]):
             f = hits[i]
+            if f + 1 >= len(of_filter):
+                continue
             for m in range(of_filter[f], of_filter[f + 1]):
                 s = member[m]
-                if stamps[s] == item:
+                if stamps[s] == stamp + p:
                     continue
-                stamps[s] = item
+                stamps[s] = stamp + p
                 low, high = filter_start[s], filter_start[s + 1]
                 size, oldest = high - low, t - window[s]
                 complete = True

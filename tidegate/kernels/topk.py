@@ -36,14 +36,42 @@ _jit = njit(cache=True, nogil=True, error_model="numpy")
 
 
 @_jit
+def _visits(
+    clock: int, filters: Any, of_filter: Any, filter_group: Any, group_block: Any, block_due: Any
+) -> NDArray[np.int64]:
+    """The groups to look at, each with the place of its filter in ``filters``, or −1 where only the clock has moved."""
+    visits, n = np.empty((max(8, len(filters)), 2), np.int64), 0
+    if clock > -FOREVER:
+        for g in range(len(group_block) - 1):
+            for block in range(group_block[g], group_block[g + 1]):
+                if block_due[block] <= clock:
+                    if n == len(visits):
+                        visits = grown(visits)
+                    visits[n, 0], visits[n, 1] = g, -1
+                    n += 1
+                    break
+    for d in range(len(filters)):
+        if filters[d] + 1 < len(of_filter):
+            for j in range(of_filter[filters[d]], of_filter[filters[d] + 1]):
+                if n == len(visits):
+                    visits = grown(visits)
+                visits[n, 0], visits[n, 1] = filter_group[j], d
+                n += 1
+    return visits[:n]
+
+
+@_jit
 def step_topk(
     strict: bool,
     clock: int,
-    # the batch: pairs of publications and filters, those of filter f at by_filter[start[f]:start[f + 1]]
+    first_due: int,
+    # the batch: pairs of publications and filters, those of filters[d] at by_filter[start[d]:start[d + 1]]
+    filters: NDArray[np.int32],
     start: NDArray[np.int64],
     by_filter: NDArray[np.int64],
-    head: NDArray[np.int64],
+    before_batch: NDArray[np.int64],
     # memory
+    head: NDArray[np.int64],
     values: NDArray[np.float64],
     time: NDArray[np.int64],
     version: NDArray[np.int64],
@@ -51,6 +79,8 @@ def step_topk(
     pair_before: NDArray[np.int64],
     pair_number: NDArray[np.int64],
     # groups of one filter and one form, their blocks, and the subscriptions of a block side by side
+    of_filter: NDArray[np.int64],
+    filter_group: NDArray[np.int64],
     group_filter: NDArray[np.int64],
     group_form: NDArray[np.int64],
     group_block: NDArray[np.int64],
@@ -60,6 +90,7 @@ def step_topk(
     form_column: NDArray[np.int64],
     columns: NDArray[np.int32],
     block_first: NDArray[np.int64],
+    block_due: NDArray[np.int64],
     least: NDArray[np.float64],
     most: NDArray[np.float64],
     slot_at: NDArray[np.int64],
@@ -84,34 +115,41 @@ def step_topk(
     when: NDArray[np.int64],
     told: NDArray[np.uint8],
 ) -> Any:
-    """Give a batch to every subscription; slots, moments, publications and scores of what is told, and how often a
-    publication had no score for a subscription.
+    """Give a batch to the subscriptions of its filters, or let windows of time expire up to ``clock``, where it is set.
 
-    ``head[f]`` is the filter's last pair before the batch. After the batch windows of time expire up to ``clock``.
+    Returns slots, moments, publications and scores of what is told, how often a publication had no score for a
+    subscription, whether a subscription wants more room, and the first moment at which something may expire, which is
+    ``first_due`` before. ``before_batch[d]`` is the last pair of ``filters[d]`` before the batch, ``head[f]`` that of
+    filter f after it. ``block_due`` has the first moment at which something of a block may expire.
     """
-    out, out_score = np.empty((1024, 3), np.int64), np.empty(1024)
+    visits = _visits(clock, filters, of_filter, filter_group, group_block, block_due)
+    out, out_score = np.empty((64, 3), np.int64), np.empty(64)
     n_out, unscored = 0, 0
     stack, scratch = np.empty((DEPTH, LANES)), np.empty((DEPTH, 1))
     low, high = np.empty((DEPTH, _TILE)), np.empty((DEPTH, _TILE))
     most_room = 1
-    for s in range(len(room)):
-        most_room = max(most_room, room[s])
+    for visit in range(len(visits)):
+        g = visits[visit, 0]
+        for i in range(block_first[group_block[g]], block_first[group_block[g + 1]]):
+            most_room = max(most_room, room[slot_at[i]])
     spare, spare_item = np.empty(most_room, np.uint8), np.empty(most_room, np.int64)
     rows = np.empty(_TILE + 1, np.int64)
-    for g in range(len(group_filter)):
-        f, form = group_filter[g], group_form[g]
-        first, final = start[f], start[f + 1]
+    is_wanting, least_before, least_after = False, FOREVER, FOREVER
+    for visit in range(len(visits)):
+        g, d = visits[visit, 0], visits[visit, 1]
+        form = group_form[g]
+        first, final = (start[d], start[d + 1]) if d >= 0 else (np.int64(0), np.int64(0))
         counted = form_counted[form] == 1
-        if first == final and (counted or clock == -FOREVER):
-            continue
         steps = all_steps[form_start[form] : form_start[form + 1]]
         needed = columns[form_column[form] : form_column[form + 1]]
         for block in range(group_block[g], group_block[g + 1]):
+            if d < 0 and block_due[block] > clock:
+                continue
             a, b = block_first[block], block_first[block + 1]
             top_bar, next_due = -np.inf, FOREVER
             for i in range(a, b):
                 top_bar, next_due = max(top_bar, bar[i]), min(next_due, due[i])
-            before = head[f]
+            before = before_batch[d] if d >= 0 else head[group_filter[g]]
             for tile in range(first, final + 1, _TILE):
                 size = min(_TILE, final - tile)
                 for j in range(size):
@@ -173,6 +211,7 @@ def step_topk(
                                 n = purge(base, n, moment - width, score, item, when, told)
                                 if n < k and bar[i] < np.inf:
                                     wants[slot] |= moment - last[slot] < width // 4
+                                    is_wanting |= wants[slot] != 0
                                     last[slot] = moment
                                     n, bar[i] = reread(
                                         base, n, max(2 * k, room[slot] // 2), before, 0, False, moment - width,
@@ -215,6 +254,7 @@ def step_topk(
                         if counted:
                             if n < k and bar[i] < np.inf:
                                 wants[slot] |= now - last[slot] < width // 4
+                                is_wanting |= wants[slot] != 0
                                 last[slot] = now
                                 n, bar[i] = reread(
                                     base, n, max(2 * k, room[slot] // 2), pair, now, True, now - width,
@@ -236,5 +276,12 @@ def step_topk(
                         for i in range(a, b):
                             top_bar, next_due = max(top_bar, bar[i]), min(next_due, due[i])
                     before = pair
+            if not counted:
+                least_before, block_due[block] = min(least_before, block_due[block]), next_due
+                least_after = min(least_after, next_due)
+    if least_before <= first_due:  # what was due first may be no more
+        least_after = block_due.min()
+    elif first_due < least_after:
+        least_after = np.int64(first_due)
     told_slot, told_at, told_item = out[:n_out, 0].copy(), out[:n_out, 1].copy(), out[:n_out, 2].copy()
-    return told_slot, told_at, told_item, out_score[:n_out].copy(), unscored
+    return told_slot, told_at, told_item, out_score[:n_out].copy(), unscored, is_wanting, least_after

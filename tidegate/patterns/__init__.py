@@ -1,8 +1,9 @@
 """Patterns: conditions on several publications and on time, one file per family. Importing this registers them all."""
 
 from tidegate.patterns import absent, past, shape, together, topk
-from tidegate.patterns.combine import Combine, Raised, Standing
+from tidegate.patterns.combine import Combine, Standing
 from tidegate.patterns.pattern import FAMILIES, Inner, Pattern, family_of
+from tidegate.patterns.raised import Raised
 from tidegate.predicates.family import OTHERS
 
 __all__ = [

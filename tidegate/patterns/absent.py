@@ -8,14 +8,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from tidegate.kernels.absent import advance_absent, step_absent
+from tidegate.kernels.absent import BLOCK, advance_absent, step_absent
 from tidegate.kernels.hash_table import place_all
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call
 from tidegate.patterns.arrays import Arrays
-from tidegate.patterns.memory import Memory, Step
-from tidegate.patterns.pattern import Admission, Family, FamilyResult, Parts, family
+from tidegate.patterns.memory import LONG_AGO, Memory, Step
+from tidegate.patterns.pattern import NEVER, NOTHING_RAISED, Admission, Family, FamilyResult, Parts, family
 from tidegate.patterns.windows import span
 from tidegate.predicates.family import Mismatch
 
@@ -42,6 +42,7 @@ class Absent(Family):
         )
         self._source, self._told = arrays.get("absent-source", np.uint64, 2), arrays.get("absent-told", np.uint8)
         self._table = arrays.get("absent-table", np.int64)
+        self._block_due, self._next = np.empty(0, np.int64), LONG_AGO
 
     # --- language ---------------------------------------------------------------------------------------------------
 
@@ -74,6 +75,9 @@ class Absent(Family):
         ]
         self._watch([slot for slot, _ in awake], [heard for _, heard in awake])
         self._arrange()
+
+    def filters(self) -> NDArray[np.int64]:
+        return self._filter.used
 
     def wake(self, clock: int) -> None:
         """Start the watches of subscriptions made before the clock ran: silence counts from its first moment."""
@@ -119,35 +123,51 @@ class Absent(Family):
         size = 1 << (4 * (self._watch_slot.length + more) + 16).bit_length()
         self._table.replace(np.full(size, -1))
         place_all(self._table.used, self._watch_slot.used, self._source.used)
+        self._block_due, self._next = np.empty(0, np.int64), LONG_AGO
+
+    def _blocks(self) -> NDArray[np.int64]:
+        """The first moment at which each block of watches may be due; all may be once watches have moved."""
+        if len(self._block_due) << BLOCK < len(self._watch_slot.data):
+            self._block_due, self._next = np.full((len(self._watch_slot.data) >> BLOCK) + 1, LONG_AGO), LONG_AGO
+        return self._block_due
 
     # --- publications -----------------------------------------------------------------------------------------------
 
     def step(self, step: Step) -> FamilyResult:
         memory = self.memory
-        of_filter = self._of_filter.padded(memory.key.length + 1, self._of_filter.used[-1])
         told, at = [], (0, 0, 0)
         while at[0] < len(step.start) - 1:
-            slot, moment, item, watches, *place = step_absent(
+            slot, moment, item, watches, first, *place = step_absent(
                 step.first_item, step.start, step.hits, memory.time.data, memory.version.data, memory.source.data,
-                of_filter, self._member.used, self._window.used, self._by_source.used,
+                self._of_filter.used, self._member.used, self._window.used, self._by_source.used,
                 self.since.used, self.until.used, self.end.used,
                 self._table.used, self._watch_slot.length,
-                self._watch_slot.data, self._source.data, self._heard.data, self._item.data, self._told.data, *at,
+                self._watch_slot.data, self._source.data, self._heard.data, self._item.data, self._told.data,
+                self._blocks(), *at,
             )  # fmt: skip
-            told.append((slot, moment, item))
+            if len(slot):
+                told.append((slot, moment, item))
+            self._next = min(self._next, int(first))
             for array in (self._watch_slot, self._heard, self._item, self._source, self._told):
                 array.length = int(watches)
             at = (int(place[0]), int(place[1]), int(place[2]))
             if at[0] < len(step.start) - 1:
                 self._place(max(1024, self._watch_slot.length))
-        slots, moments, items = (np.concatenate(parts) for parts in zip(*told, strict=True)) if told else [_NONE] * 3
+        if not told:
+            return NOTHING_RAISED
+        slots, moments, items = (np.concatenate(parts) for parts in zip(*told, strict=True))
         return FamilyResult.single(slots, moments, items, None)
 
+    @property
+    def due(self) -> int:
+        return self._next if self._watch_slot.length else NEVER
+
     def advance(self, clock: int) -> FamilyResult | None:
-        slot, moment, item = advance_absent(
+        slot, moment, item, first = advance_absent(
             clock, self._watch_slot.length, self._window.used, self.end.used,
-            self._watch_slot.data, self._heard.data, self._item.data, self._told.data,
+            self._watch_slot.data, self._heard.data, self._item.data, self._told.data, self._blocks(),
         )  # fmt: skip
+        self._next = int(first)
         if not len(slot):
             return None
         result = FamilyResult.single(slot, moment, item, None)
@@ -167,6 +187,3 @@ class Absent(Family):
 
     def items(self) -> list[NDArray[np.int64]]:
         return [self._item.used]
-
-
-_NONE = np.empty(0, np.int64)

@@ -8,12 +8,11 @@ admitted them, their owners.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.kernels.memory import digests
@@ -21,8 +20,9 @@ from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import LONG_AGO, Arrivals, Memory
 from tidegate.patterns.pattern import FAMILIES, NEVER, Admission, Family, FamilyResult
+from tidegate.patterns.raised import SILENCE, Raised
 
-__all__ = ["KEEP", "Combine", "Raised", "Standing"]
+__all__ = ["KEEP", "Combine", "Standing"]
 
 
 #: How long events are remembered by default: microseconds of the longest window.
@@ -46,25 +46,6 @@ class Standing(NamedTuple):
     ends: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
-    """What patterns raise, to become notifications: owners, moments, scores, distances (NaN: none), ids of publications
-    as lists, the id of the one that raised it (null: none), and 128 bits of the publications for the notification's id.
-    """
-
-    owner: NDArray[np.int64]
-    moment: NDArray[np.int64]
-    score: NDArray[np.float64]
-    distance: NDArray[np.float64]
-    start: NDArray[np.int64]
-    ids: pa.Array
-    raised: pa.Array
-    digest: NDArray[np.uint64]
-
-    def __len__(self) -> int:
-        return len(self.owner)
-
-
 class Combine:
     """The patterns of one shard and all that they remember."""
 
@@ -85,6 +66,13 @@ class Combine:
         self.memory = Memory(self.arrays)
         self.families: dict[str, Family] = {name: kind(self.arrays, self.memory) for name, kind in FAMILIES.items()}
         self._waiting = _Waiting(self.arrays)
+        self._note_filters()
+
+    def _note_filters(self) -> None:
+        """Write down which families have which filter, so that ``take`` asks only families that are concerned."""
+        self.memory.families = np.zeros(self.memory.key.length, np.uint8)
+        for number, family in enumerate(self.families.values()):
+            self.memory.families[family.filters()] |= np.uint8(1 << number)
 
     # --- time -------------------------------------------------------------------------------------------------------
 
@@ -133,6 +121,7 @@ class Combine:
             )
         for name, admissions in groups.items():
             self.families[name].add(admissions)
+        self._note_filters()
 
     def owners(self) -> NDArray[np.int64]:
         """The owners of all subscriptions of the shard."""
@@ -147,12 +136,9 @@ class Combine:
             found[found == len(owners)] = 0
             slots = np.flatnonzero(sorted_owners[found] == family.owner.used) if len(owners) else found[:0]
             which = place[found[slots]]
-            family.until.data[slots] = np.minimum(family.until.data[slots], versions[which])
-            family.end.data[slots] = np.minimum(family.end.data[slots], clocks[which])
-            stepped = clocks[which] - (
-                1 if self.lateness else 0
-            )  # with lateness, publications of exactly the clock's time still wait
-            family.closing.data[slots] = np.minimum(family.closing.data[slots], stepped)
+            # with lateness, publications of exactly the clock's time still wait
+            stepped = clocks[which] - (1 if self.lateness else 0)
+            family.close(slots, versions[which], clocks[which], stepped)
 
     def dismiss(self, owners: NDArray[np.int64]) -> None:
         """Remove subscriptions."""
@@ -160,6 +146,7 @@ class Combine:
             slots = np.flatnonzero(np.isin(family.owner.used, owners))
             if len(slots):
                 family.remove(slots)
+        self._note_filters()
 
     # --- publications -----------------------------------------------------------------------------------------------
 
@@ -177,32 +164,43 @@ class Combine:
             clock = first if clock is None else clock
             if clock is not None:
                 facts.clock = clock if before is None else max(before, clock)
-            return _SILENCE
+            return SILENCE
         if before is None and first is not None:
             for family in self.families.values():
                 family.wake(first)
             facts.clock = before = first
-        strict = bool(self._all("since").max(initial=-NEVER) > self._oldest(arrivals)) or bool(
-            (self._all("until") < NEVER).any()
-        )
+        moves = clock is not None and (before is None or clock >= before)
+        if not arrivals and not len(self._waiting) and not (moves and self._is_due(clock)):
+            if moves:
+                facts.clock = clock
+            return SILENCE
         told: list[tuple[Family, list[FamilyResult]]] = [(family, []) for family in self.families.values()]
         ready = self._ordered(arrivals, clock)
         if len(ready):
+            oldest = int(ready.version.min())
+            strict = any(family.may_not_see(oldest) for family in self.families.values())
             step = self.memory.take(ready, strict, self.combinations, self.keep, self.most)
-            for family, parts in told:
-                if family.owner.length:
+            for number, (family, parts) in enumerate(told):
+                if family.owner.length and step.families >> number & 1:
                     parts.append(family.step(step))
-        if clock is not None and (before is None or clock >= before):
+        if clock is not None and moves:
             facts.clock = clock
             for family, parts in told:
-                more = family.advance(clock)
-                if more is not None:
+                if family.due <= clock and (more := family.advance(clock)) is not None:
                     parts.append(more)
         result = self._raised(told, ids)
         if self.memory.is_large:
             named = [items for family in self.families.values() for items in family.items()]
             self.memory.forget(LONG_AGO if facts.clock is None else facts.clock, named)
         return result
+
+    def _is_due(self, clock: int | None) -> bool:
+        """Whether a family may raise something, or let it go, up to that moment."""
+        if clock is not None:
+            for family in self.families.values():
+                if family.due <= clock:
+                    return True
+        return False
 
     def replay(self, arrivals: Sequence[Arrivals], families: Sequence[str]) -> None:
         """Let some families take publications of a history, in the order of their turns, and drop what they raise."""
@@ -217,17 +215,17 @@ class Combine:
     @property
     def is_idle(self) -> bool:
         """Whether no subscription is here, and nothing waits."""
-        return not len(self._waiting) and not any(family.owner.length for family in self.families.values())
-
-    def _all(self, name: str) -> NDArray[np.int64]:
-        return np.concatenate([getattr(family, name).used for family in self.families.values()])
-
-    def _oldest(self, arrivals: Sequence[Arrivals]) -> int:
-        versions = [int(a.version.min()) for a in arrivals if len(a)]
-        return min([*versions, self._waiting.oldest], default=NEVER)
+        for family in self.families.values():
+            if family.owner.length:
+                return False
+        return not len(self._waiting)
 
     def _ordered(self, arrivals: Sequence[Arrivals], clock: int | None) -> Arrivals:
         """The publications that families may step through now, in order; later ones wait, late ones are counted."""
+        if len(arrivals) == 1 and len(arrivals[0]) == 1 and not self.lateness and not len(self._waiting):
+            only = arrivals[0]
+            if only.time[0] >= only.clock[0]:
+                return only
         here = []
         for part in arrivals:
             is_late = part.time < part.clock
@@ -255,29 +253,24 @@ class Combine:
 
     def _raised(self, told: list[tuple[Family, list[FamilyResult]]], ids: bool) -> Raised:
         """The results of the families with ids in place of places in memory; those of one subscription are in order."""
-        some = [(family, [part for part in parts if len(part.slot)]) for family, parts in told]
+        some = [(family, [part for part in parts if len(part.slot)]) for family, parts in told if parts]
         parts = [(family, part) for family, theirs in some if theirs for part in family.raised(theirs)]
-        owner = np.concatenate([np.empty(0, np.int64), *(f.owner.data[part.slot] for f, part in parts)])
-        if not len(owner):
-            return _SILENCE
+        if not parts:
+            return SILENCE
+        owner = np.concatenate([f.owner.data[part.slot] for f, part in parts])
         moment, score, distance, raised = (
             np.concatenate([getattr(part, name) for _, part in parts])
             for name in ("moment", "score", "distance", "raised")
         )
         if not ids:
-            return replace(_SILENCE, owner=owner, moment=moment, raised=self._texts(raised))
+            return replace(SILENCE, owner=owner, moment=moment, raised=self.memory.texts(raised))
         sizes = np.concatenate([np.diff(part.start) for _, part in parts])
         items = np.concatenate([part.items for _, part in parts])
         start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         digest = digests(start, items, self.memory.hash.data)
-        return Raised(owner, moment, score, distance, start, self._texts(items), self._texts(raised), digest)
-
-    def _texts(self, items: NDArray[np.int64]) -> pa.Array:
-        offsets, letters = self.memory.texts(items)
-        buffers = [pa.py_buffer(offsets), pa.py_buffer(letters)]
-        texts = pa.LargeStringArray.from_buffers(len(items), *buffers)
-        nobody = items < 0
-        return pa.compute.if_else(pa.array(nobody), None, texts) if nobody.any() else texts
+        return Raised(
+            owner, moment, score, distance, start, self.memory.texts(items), self.memory.texts(raised), digest
+        )
 
     # --- keeping ----------------------------------------------------------------------------------------------------
 
@@ -317,11 +310,6 @@ class _Waiting:
     def __len__(self) -> int:
         return self._flat["time"].length
 
-    @property
-    def oldest(self) -> int:
-        """The oldest version at which one of the waiting publications appeared."""
-        return int(self._flat["version"].used.min(initial=NEVER))
-
     def all(self, width: int) -> list[Arrivals]:
         """All of them, with so many columns of values."""
         if not len(self):
@@ -344,10 +332,3 @@ def _nothing(width: int) -> Arrivals:
     zero, bytes_ = np.zeros(1, np.int64), np.empty(0, np.uint8)
     values, hits = np.empty((0, width)), np.empty(0, np.int32)
     return Arrivals(none, none, none, none, zero, bytes_, bytes_, pairs, pairs, values, zero, hits)
-
-
-_NO_TEXTS = pa.array([], pa.large_string())
-_SILENCE = Raised(
-    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(1, np.int64),
-    _NO_TEXTS, _NO_TEXTS, np.empty((0, 2), np.uint64),
-)  # fmt: skip

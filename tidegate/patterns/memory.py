@@ -17,14 +17,16 @@ from numpy.typing import NDArray
 from tidegate.kernels.memory import (
     FilterPairs,
     FilterWindows,
+    by_filters,
     chain,
     compact_pairs,
     order_ties,
     rows_of,
+    take_one,
     texts_of,
-    transpose,
 )
 from tidegate.patterns.arrays import Arrays
+from tidegate.patterns.raised import Texts
 from tidegate.predicates.column import Column
 
 __all__ = ["LONG_AGO", "Arrivals", "Memory", "Step"]
@@ -100,11 +102,15 @@ class Step(NamedTuple):
     first_pair: int
     start: NDArray[np.int64]
     hits: NDArray[np.int32]
-    head: NDArray[np.int64]
-    """The last pair of each filter before the batch."""
+    filters: NDArray[np.int32]
+    """The filters that the batch passed, each once."""
     filter_start: NDArray[np.int64]
     by_filter: NDArray[np.int64]
-    """The pairs of the batch by filter."""
+    """The pairs of filter d of ``filters`` are ``by_filter[filter_start[d]:filter_start[d + 1]]``."""
+    before: NDArray[np.int64]
+    """The last pair of each of ``filters`` before the batch."""
+    families: int
+    """A bit for each family that has one of ``filters``."""
     combinations: int
     """How many combinations of one publication may raise a notification at most."""
     strict: bool
@@ -128,6 +134,7 @@ class Memory:
         self.text_end, self.letters = get("text_end", np.int64), get("letters", np.uint8)
         self.pair_item, self.pair_before = get("pair_item", np.int64), get("pair_before", np.int64)
         self.pair_number, self.pair_filter = get("pair_number", np.int64), get("pair_filter", np.int32)
+        self._items = self.time, self.version, self.hash, self.source, self.values
         self._pairs = self.pair_item, self.pair_before, self.pair_number, self.pair_filter
         self.head, self.count = get("head", np.int64), get("count", np.int64)
         self.reach, self.depth = get("reach", np.int64), get("depth", np.int64)
@@ -136,6 +143,10 @@ class Memory:
             self.text_end.extend(np.zeros(1, np.int64))
         self._numbers: dict[bytes, int] = {}
         self._columns: list[Column] = []
+        self._marks = np.full(0, -1)
+        self._oldest: int | None = None
+        self.families = np.empty(0, np.uint8)
+        """A bit for each family that has a filter, by filter; ``Combine`` fills it in."""
 
     def __len__(self) -> int:
         return self.time.length
@@ -178,10 +189,28 @@ class Memory:
             wider[:, : self.values.data.shape[1]] = self.values.used
             self.values.replace(wider)
 
+    @property
+    def marks(self) -> NDArray[np.int64]:
+        """An element for each filter, all −1, for kernels, which leave them so."""
+        if len(self._marks) < self.key.length:
+            self._marks = np.full(2 * self.key.length, -1)
+        return self._marks
+
     # --- publications -----------------------------------------------------------------------------------------------
+
+    @property
+    def oldest_version(self) -> int:
+        """No publication appeared at an older version than this."""
+        if self._oldest is None:
+            self._oldest = int(self.version.used.min(initial=2**62))
+        return self._oldest
 
     def take(self, batch: Arrivals, strict: bool, combinations: int, keep: int, most: int) -> Step:
         """Append a batch that is in order."""
+        if self._oldest is not None:
+            self._oldest = min(self._oldest, int(batch.version.min(initial=2**62)))
+        if len(batch) == 1 and batch.letters.flags.writeable:  # the kernel is compiled for writable arrays only
+            return self._take_one(batch, strict, combinations, keep, most)
         first_item, first_pair, n = len(self), self.pair_item.length, len(batch.hits)
         self.time.extend(batch.time)
         self.version.extend(batch.version)
@@ -190,21 +219,51 @@ class Memory:
         self.values.extend(batch.values)
         self.text_end.extend(batch.offsets[1:] + self.letters.length)
         self.letters.extend(batch.letters[: batch.offsets[-1]])
-        head = self.head.used.copy()
+        filters, filter_start, by_filter, before, families = by_filters(
+            batch.hits, first_pair, self.head.data, self.marks, self.families
+        )
         pairs = FilterPairs(*(array.reserve(n) for array in self._pairs))
         chain(batch.start, batch.hits, first_item, first_pair, self.head.data, self.count.data, pairs)
         for array in self._pairs:
             array.length += n
-        filter_start, by_filter = transpose(batch.hits, self.key.length, first_pair)
         return Step(
-            first_item, first_pair, batch.start, batch.hits, head, filter_start, by_filter, combinations, strict,
-            batch.phase, keep, most,
+            first_item, first_pair, batch.start, batch.hits, filters, filter_start, by_filter, before, families,
+            combinations, strict, batch.phase, keep, most,
         )  # fmt: skip
 
-    def texts(self, items: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """The ids of publications, as offsets and bytes; an empty one for −1."""
-        offsets, letters = texts_of(items, self.text_end.data, self.letters.data)
-        return offsets, letters
+    def _take_one(self, batch: Arrivals, strict: bool, combinations: int, keep: int, most: int) -> Step:
+        """``take`` for a single publication, in one compiled call."""
+        hits, letters = batch.hits, int(batch.offsets[1])
+        n, first_item, first_letter, first_pair = len(hits), len(self), self.letters.length, self.pair_item.length
+        for array in self._items:
+            if array.length == len(array.data):
+                array.reserve(1)
+        for array in self._pairs:
+            if array.length + n > len(array.data):
+                array.reserve(n)
+        before, families = take_one(
+            batch.time, batch.version, batch.hash, batch.source, batch.values, batch.letters[:letters], hits,
+            first_item, first_letter, first_pair,
+            self.time.data, self.version.data, self.hash.data, self.source.data, self.values.data,
+            self.text_end.reserve(1), self.letters.reserve(letters),
+            self.head.data, self.count.data, self.pair_item.data, self.pair_before.data, self.pair_number.data,
+            self.pair_filter.data, self.families,
+        )  # fmt: skip
+        for array in self._items:
+            array.length += 1
+        for array in self._pairs:
+            array.length += n
+        self.text_end.length += 1
+        self.letters.length += letters
+        by_filter = np.arange(first_pair, first_pair + n)
+        return Step(
+            first_item, first_pair, batch.start, hits, hits, np.arange(n + 1), by_filter, before, families,
+            combinations, strict, batch.phase, keep, most,
+        )  # fmt: skip
+
+    def texts(self, items: NDArray[np.int64]) -> Texts:
+        """The ids of publications; an empty one for −1."""
+        return Texts(*texts_of(items, self.text_end.data, self.letters.data))
 
     @property
     def is_large(self) -> bool:
@@ -235,3 +294,4 @@ class Memory:
         self.text_end.replace(offsets)
         self.letters.replace(letters)
         self.arrays.facts.kept_items, self.arrays.facts.kept_pairs = len(rows), pairs
+        self._oldest = None

@@ -70,6 +70,17 @@ class Elder(NamedTuple):
     after: int
 
 
+class _Decided:
+    """What ``step_past`` has decided for a publication, by atom, subscription and recollection."""
+
+    def __init__(self, atoms: int, slots: int, recollections: int) -> None:
+        self.sizes = atoms, slots, recollections
+        self.stamp = 0
+        self.memo_at, self.memo_since, self.memo = np.full(atoms, -1), np.empty(atoms), np.empty(atoms, np.int8)
+        self.told_at, self.passed_at = np.full(slots, -1), np.full(recollections, -1)
+        self.passed = np.empty(recollections, np.int64)
+
+
 @family
 class Past(Family):
     """All subscriptions of a shard that ask about the past, and the events that they remember."""
@@ -94,6 +105,8 @@ class Past(Family):
         """Events that have left memory, for ``PatternShards`` to write to the history."""
         self.elder: Callable[[Elder], bool] | None = None
         """Asks the history about events that have left memory; None if there is no history."""
+        self._decided = _Decided(0, 0, 0)
+        self._time_columns: tuple[int, int] | None = None
 
     # --- language ---------------------------------------------------------------------------------------------------
 
@@ -139,6 +152,10 @@ class Past(Family):
         slots = self._enter(admissions)
         self.asked.add(slots.tolist(), admissions)
 
+    def filters(self) -> NDArray[np.int64]:
+        """All: also events that pass no filter of the family begin and end."""
+        return np.arange(self.memory.key.length)
+
     def remove(self, slots: NDArray[np.int64]) -> None:
         kept = self._others(slots)
         self._leave(kept)
@@ -151,50 +168,58 @@ class Past(Family):
 
     def step(self, step: Step) -> FamilyResult:
         memory, asked, stored, n = self.memory, self.asked, self.storage, len(step.start) - 1
-        filters = memory.key.length
-        of_filter = asked.of_filter.padded(filters + 1, asked.clauses.length)
-        recollection_of = asked.recollection_of.padded(filters, -1)
-        stored.make_room(step, recollection_of, self.given)
         items = np.arange(step.first_item, step.first_item + n)
         ids = text_hashes(*texts_of(items, memory.text_end.data, memory.letters.data))
-        start, end = (memory.columns.index(c) for c in TIMES)
+        stored.make_room(step, ids, self.given)
+        start, end = self._times()
         given, closing, born = self.given, self.closing.used, self.arrays.facts.born
         assert born is not None, "somebody asks"
         if given is not None:
             closing = np.full(len(closing), LONG_AGO)
         fate, first, times = np.zeros(n, np.int8), np.zeros(n, np.int64), np.full((n, 2), np.nan)
         number = np.zeros(n, np.int64) if given is None else given.copy()
-        atoms = asked.atoms.length
-        memo_at, memo_since, memo = np.full(atoms, -1), np.empty(atoms), np.empty(atoms, np.int8)
-        seen = np.full(self.owner.length, -1), np.full(asked.recollections.length, -1)
+        decided = self._decided
+        sizes = asked.atoms.length, self.owner.length, asked.recollections.length
+        if decided.sizes != sizes:
+            decided = self._decided = _Decided(*sizes)
         rectangles = np.empty((4, 4))
         told, at = [], 0
         while at < n:
             slot, item, at, unsure = step_past(
                 step.first_item, step.start, step.hits, memory.time.data, memory.version.data, step.phase, ids,
                 memory.values.data, start, end, born, step.keep, step.most,
-                of_filter, asked.clauses.used, asked.rule.used, asked.literal_start.used, asked.literal.used,
-                recollection_of, asked.atoms.used, asked.recollections.used,
+                asked.of_filter.used, asked.clauses.used, asked.rule.used, asked.literal_start.used, asked.literal.used,
+                asked.recollection_of.used, asked.atoms.used, asked.recollections.used,
                 asked.value_start.used, asked.value_list.used, asked.lists.used, asked.elders.used,
                 stored.pool.data, *(b.data for b in stored.boxes),
-                stored.table.used, np.zeros(len(stored.events.data), np.int64), stored.ids.data, stored.events.data,
+                stored.table.used, stored.zeros, stored.ids.data, stored.events.data,
                 stored.holds.data, stored.marks.used, stored.when.data,
                 self.since.used, self.until.used, closing, fate, number, first, times,
-                at, memo_at, memo_since, memo, *seen, rectangles,
+                at, decided.stamp, decided.memo_at, decided.memo_since, decided.memo,
+                decided.told_at, decided.passed_at, decided.passed, rectangles,
             )  # fmt: skip
             told.append((slot, item))
             if unsure >= 0:
-                memo[unsure] = self._is_known(unsure, rectangles[: memo[unsure] - UNSURE])
-        slot, item = (np.concatenate(parts) for parts in zip(*told, strict=True))
+                decided.memo[unsure] = self._is_known(unsure, rectangles[: decided.memo[unsure] - UNSURE])
+        decided.stamp += n
+        slot, item = told[0] if len(told) == 1 else (np.concatenate(parts) for parts in zip(*told, strict=True))
         stored.note_lengths()
         self.fates = Fates(memory.hash.data[items], fate, number, first, times)
-        counted = self.arrays.facts.refused
-        for what, count in zip(*np.unique(fate[fate < 0], return_counts=True), strict=True):
-            counted[REFUSALS[int(what)]] = counted.get(REFUSALS[int(what)], 0) + int(count)
+        if (is_refused := fate < 0).any():
+            counted = self.arrays.facts.refused
+            for what, count in zip(*np.unique(fate[is_refused], return_counts=True), strict=True):
+                counted[REFUSALS[int(what)]] = counted.get(REFUSALS[int(what)], 0) + int(count)
         if self.in_memory < NEVER:
             self._let_go()
-        stored.tidy()
+        stored.tidy(n)
         return FamilyResult.single(slot, memory.time.data[item], item, None)
+
+    def _times(self) -> tuple[int, int]:
+        """The columns of memory with the start and the end of a publication. Columns keep their places."""
+        if self._time_columns is None:
+            start, end = (self.memory.columns.index(c) for c in TIMES)
+            self._time_columns = start, end
+        return self._time_columns
 
     # --- history ----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tidegate.kernels.boxes import BOX, COUNT, LEVELS, LOW, POINT, give_room, pack
 from tidegate.kernels.hash_table import place_all
-from tidegate.kernels.past import unhold
 from tidegate.kernels.past_records import (
     ENDED,
     ENDS,
@@ -38,6 +37,7 @@ from tidegate.kernels.past_records import (
     USED,
     WASTE,
 )
+from tidegate.kernels.past_room import full_lists, unhold
 from tidegate.patterns.arrays import Arrays, Growing
 from tidegate.patterns.memory import LONG_AGO, Step
 from tidegate.patterns.past_questions import PastQuestions
@@ -47,6 +47,8 @@ __all__ = ["PastStorage"]
 
 #: Points that are kept before packing them is worth its time.
 _FEW = 16_384
+#: How many single publications are remembered before it is seen whether points should be packed.
+_NOW_AND_THEN = 256
 #: Up to so many ENDs in a batch, every list gets room for all of them instead of a closer bound.
 _FEW_ENDS = 32
 
@@ -65,6 +67,14 @@ class PastStorage:
         self.holds, self.marks, self.when = rows("holds", HELD), rows("marks"), rows("when")
         self._lasting = 0
         """How many events were left when forgotten ones were last removed."""
+        self._zeros = np.empty(0, np.int64)
+
+    @property
+    def zeros(self) -> NDArray[np.int64]:
+        """A zero for each event: what ``kernels/hash_table.py`` has beside the ids."""
+        if len(self._zeros) < len(self.events.data):
+            self._zeros = np.zeros(2 * len(self.events.data), np.int64)
+        return self._zeros
 
     def begun(self) -> NDArray[np.int64]:
         """The marks. They are made when first needed: before, the files may be those of a state that is adopted."""
@@ -89,31 +99,55 @@ class PastStorage:
 
     # --- room for a batch -------------------------------------------------------------------------------------------
 
-    def make_room(self, step: Step, recollection_of: NDArray[np.int64], given: NDArray[np.int64] | None) -> None:
+    def make_room(self, step: Step, ids: NDArray[np.uint64], given: NDArray[np.int64] | None) -> None:
         """Make room for all that a batch may bring; ``given`` are the numbers of its publications in a replay."""
-        hits = np.bincount(step.hits, minlength=len(recollection_of))
-        more = np.zeros(self._asked.recollections.length, np.int64)
-        plain = np.flatnonzero(recollection_of >= 0)
-        more[recollection_of[plain]] = hits[plain]
-        rules = self._asked.rule.used < 0
-        np.add.at(more, ~self._asked.rule.used[rules], hits[self._asked.filter.used[rules]])
-        lists = self._asked.lists.used
-        wanted = more[lists[:, LIST_OF]]
-        ended = self._asked.recollections.used[:, ENDED]
-        wanted[ended[ended >= 0]] += self._ends(step, more)[ended >= 0]
-        end = give_room(lists, wanted, self.pool.length, self.pool.data, *(b.data for b in self.boxes), False)
-        if end > self.pool.length:
-            self._reserve(end)
-            give_room(lists, wanted, self.pool.length, self.pool.data, *(b.data for b in self.boxes), True)
-            self.pool.length = end
-        self.holds.reserve(int(more.sum()))
-        starts = int(np.count_nonzero(step.phase == STARTS))
+        if len(step.start) == 2:
+            self._room_for_one(step, ids)
+        else:
+            self._room_for_many(step)
+        starts = step.phase.tobytes().count(STARTS)
         self.events.reserve(starts)
         self.ids.reserve(starts)
         last = 0 if given is None else int(given.max(initial=0)) - int(self.marks.used[LAST])
         self.when.reserve(max(len(step.start), last + 1))
         if 2 * (self.events.length + starts) >= self.table.length:
             self._hash(1 << int(4 * (self.events.length + starts) + 16).bit_length())
+
+    def _room_for_one(self, step: Step, ids: NDArray[np.uint64]) -> None:
+        asked = self._asked
+        full, passed = full_lists(
+            step.hits, ids, bool(step.phase[0] == ENDS), asked.of_filter.used, asked.clauses.used, asked.rule.used,
+            asked.recollection_of.used, asked.recollections.used, asked.value_start.used, asked.value_list.used,
+            asked.lists.used, self.table.used, self.zeros, self.ids.data, self.events.data, self.holds.data,
+        )  # fmt: skip
+        if len(full):
+            full = np.unique(full)
+            self._give_room(full, np.ones(len(full), np.int64))
+        self.holds.reserve(int(passed))
+
+    def _room_for_many(self, step: Step) -> None:
+        asked = self._asked
+        recollection_of = asked.recollection_of.used
+        hits = np.bincount(step.hits, minlength=max(len(recollection_of), asked.of_filter.length))
+        more = np.zeros(asked.recollections.length, np.int64)
+        plain = np.flatnonzero(recollection_of >= 0)
+        more[recollection_of[plain]] = hits[plain]
+        rules = asked.rule.used < 0
+        np.add.at(more, ~asked.rule.used[rules], hits[asked.filter.used[rules]])
+        wanted = more[asked.lists.used[:, LIST_OF]]
+        ended = asked.recollections.used[:, ENDED]
+        wanted[ended[ended >= 0]] += self._ends(step, more)[ended >= 0]
+        self._give_room(np.arange(len(wanted)), wanted)
+        self.holds.reserve(int(more.sum()))
+
+    def _give_room(self, which: NDArray[np.int64], more: NDArray[np.int64]) -> None:
+        """Make room for so many more points in each of these lists."""
+        lists, end = self._asked.lists.used, self.pool.length
+        needed = give_room(lists, which, more, end, self.pool.data, *(b.data for b in self.boxes), False)
+        if needed > end:
+            self._reserve(needed)
+            give_room(lists, which, more, end, self.pool.data, *(b.data for b in self.boxes), True)
+            self.pool.length = needed
 
     def _ends(self, step: Step, more: NDArray[np.int64]) -> NDArray[np.int64]:
         """How many of its running events may end in a batch, at most, for each recollection."""
@@ -144,12 +178,17 @@ class PastStorage:
         self.holds.length = int(marks[HOLDS])
         self.when.length = int(marks[LAST] - marks[KNOWN]) + 1
 
-    def tidy(self) -> None:
-        """Pack the points once most of their room holds nothing live, and remove events that are over and forgotten."""
-        lists, marks = self._asked.lists.used, self.marks.used
-        live = int((lists[:, COUNT] - lists[:, LOW]).sum()) - int(marks[WASTE])
-        if self.pool.length > 4 * live + _FEW:
-            self._pack()
+    def tidy(self, publications: int) -> None:
+        """Pack the points once most of their room holds nothing live, and remove events that are over and forgotten.
+
+        How many points are live takes long to find out, so after single publications that is done now and then.
+        """
+        marks = self.marks.used
+        if self.pool.length > _FEW and (publications > 1 or marks[LAST] % _NOW_AND_THEN == 0):
+            lists = self._asked.lists.used
+            live = int((lists[:, COUNT] - lists[:, LOW]).sum()) - int(marks[WASTE])
+            if self.pool.length > 4 * live + _FEW:
+                self._pack()
         if self.events.length > 2 * self._lasting + _FEW:
             events = self.events.used
             over = (events[:, IS_OVER] == 1) & (events[:, LAST_OF] <= marks[GONE])

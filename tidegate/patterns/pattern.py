@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FAMILIES",
     "NEVER",
+    "NOTHING_RAISED",
     "Admission",
     "BeyondLimit",
     "Family",
@@ -100,9 +101,17 @@ class FamilyResult(NamedTuple):
         slot: NDArray[np.int64], moment: NDArray[np.int64], item: NDArray[np.int64], score: NDArray[np.float64] | None
     ) -> FamilyResult:
         """A result of at most one publication each; −1 for none."""
+        if not len(slot):
+            return NOTHING_RAISED
         nothing = np.full(len(slot), np.nan)
         start = np.concatenate(([0], np.cumsum(item >= 0)))
         return FamilyResult(slot, moment, nothing if score is None else score, nothing, start, item[item >= 0], item)
+
+
+_NO_NUMBERS, _NO_FLOATS = np.empty(0, np.int64), np.empty(0)
+NOTHING_RAISED = FamilyResult(
+    _NO_NUMBERS, _NO_NUMBERS, _NO_FLOATS, _NO_FLOATS, np.zeros(1, np.int64), _NO_NUMBERS, _NO_NUMBERS
+)
 
 
 class Admission(NamedTuple):
@@ -145,6 +154,9 @@ class Family(ABC):
         """The last moment at which the clock may raise anything of it."""
         self.closing = arrays.get(f"{own}-closing", np.int64)
         """The latest time of a publication that may raise anything of it."""
+        self.changes = 0
+        """Grows with every change of what is kept by slot; what is worked out from that is kept for one number."""
+        self._versions = (-1, -NEVER, False)
 
     # --- language ---------------------------------------------------------------------------------------------------
 
@@ -187,6 +199,7 @@ class Family(ABC):
         ]
         for array, values in columns:
             array.extend(np.array(values, np.int64))
+        self.changes += 1
         return np.arange(first, self.owner.length)
 
     def _others(self, slots: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -199,6 +212,30 @@ class Family(ABC):
         """Keep only some of the slots in the arrays that all families have."""
         for array in (self.owner, self.since, self.until, self.end, self.closing):
             array.replace(array.used[kept])
+        self.changes += 1
+
+    def close(
+        self,
+        slots: NDArray[np.int64],
+        versions: NDArray[np.int64],
+        clocks: NDArray[np.int64],
+        closing: NDArray[np.int64],
+    ) -> None:
+        """Let subscriptions end at these versions and clocks, and with publications of these times, if not before."""
+        for array, bounds in ((self.until, versions), (self.end, clocks), (self.closing, closing)):
+            array.data[slots] = np.minimum(array.data[slots], bounds)
+        self.changes += 1
+
+    def may_not_see(self, version: int) -> bool:
+        """Whether a publication of that version or a later one may be outside the versions of a subscription."""
+        if self._versions[0] != self.changes:
+            latest, ended = int(self.since.used.max(initial=-NEVER)), bool((self.until.used < NEVER).any())
+            self._versions = self.changes, latest, ended
+        return self._versions[1] > version or self._versions[2]
+
+    @abstractmethod
+    def filters(self) -> NDArray[np.integer[Any]]:
+        """The filters, in any order, of which ``step`` must see the publications."""
 
     @abstractmethod
     def add(self, admissions: Sequence[Admission]) -> None:
@@ -217,6 +254,11 @@ class Family(ABC):
     @abstractmethod
     def step(self, step: Step) -> FamilyResult:
         """Give a batch of publications to all subscriptions, and return what they raise."""
+
+    @property
+    def due(self) -> int:
+        """A moment before which ``advance`` has nothing to do."""
+        return NEVER
 
     def advance(self, clock: int) -> FamilyResult | None:
         """Let the clock run to a moment, and return what that raises up to and including it."""

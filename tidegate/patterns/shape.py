@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, isfinite
+from typing import Any
 
 import numpy as np
 import orjson
@@ -41,7 +42,7 @@ from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal, Node
 from tidegate.patterns.arrays import Arrays, Growing
 from tidegate.patterns.memory import LONG_AGO, Memory, Step
-from tidegate.patterns.pattern import NEVER, Admission, Family, FamilyResult, Parts, family
+from tidegate.patterns.pattern import NEVER, NOTHING_RAISED, Admission, Family, FamilyResult, Parts, family
 from tidegate.predicates.column import Column, Row, column
 from tidegate.predicates.comparison import kind_of
 from tidegate.predicates.family import MEASURES, Mismatch
@@ -96,6 +97,7 @@ class ShapePattern(Family):
         (self._marks,) = numbers("marks")
         if not self._marks.length:
             self._marks.extend(np.array([0, -1, 0], np.int64))
+        self._bands: tuple[int, tuple[Any, ...]] = (-1, ())
 
     @property
     def _tracks(self) -> tuple[Growing, ...]:
@@ -182,6 +184,9 @@ class ShapePattern(Family):
         if not self._table.length:
             self._place(0)
         self._arrange()
+
+    def filters(self) -> NDArray[np.int64]:
+        return self._filter.used
 
     def remove(self, slots: NDArray[np.int64]) -> None:
         kept = self._others(slots)
@@ -298,18 +303,16 @@ class ShapePattern(Family):
 
     def step(self, step: Step) -> FamilyResult:
         memory = self.memory
-        of_filter = self._of_filter.padded(memory.key.length + 1, self._of_filter.used[-1])
-        slots, bands = self._slot_at.used, self._band_place.used[:-1]
-        since = np.maximum.reduceat(self.since.used[slots], bands)
-        until = np.minimum.reduceat(self.until.used[slots], bands)
+        longest, *bounds = self._of_bands()
         told, distances, at = [], [], (0, 0, 0)
         while at[0] < len(step.start) - 1:
             out, distance, tracks, pool, excursions, reason, *place = step_excursions(
                 step.first_item, step.start, step.hits,
                 memory.time.data, memory.version.data, memory.source.data, memory.values.data,
-                of_filter, self._filter_group.used, self._column.used, self._longest.used, self._young.used,
-                self._tracks_of.used, self._group_band.used, self._band_length.used, self._band_place.used,
-                self._band_block.used, since, until, self._block_of.used, self._cells.used, slots, self._place_of.used,
+                longest, self._of_filter.used, self._filter_group.used,
+                self._column.used, self._longest.used, self._young.used, self._tracks_of.used,
+                self._group_band.used, self._band_length.used, self._band_place.used, self._band_block.used, *bounds,
+                self._block_of.used, self._cells.used, self._slot_at.used, self._place_of.used,
                 self.since.used, self.until.used, self.closing.used,
                 self._limit.used, self._strict.used, self._first.used, self._series.used,
                 _SMALL, self._table.used, self._of.length, self._of.data, self._source.data,
@@ -318,9 +321,9 @@ class ShapePattern(Family):
                 self._marks.used, self._slot.length, self._slot.data, self._track.data, self._next.data,
                 self._item.data, self._best.data, *at,
             )  # fmt: skip
-            n = int(self._marks.used[TOLD])
-            told.append(out[:n])
-            distances.append(distance[:n])
+            if n := int(self._marks.used[TOLD]):
+                told.append(out[:n])
+                distances.append(distance[:n])
             for array in self._tracks:
                 array.length = int(tracks)
             self._value.length = self._version.length = int(pool)
@@ -331,12 +334,26 @@ class ShapePattern(Family):
                 self._make_room(int(reason))
         if 2 * self._marks.used[WASTE] > self._value.length + _MORE:  # room that moved tracks have left
             self._pack()
-        found = np.concatenate(told) if told else np.empty((0, 4), np.int64)
-        slot, moment, item, raised = (np.ascontiguousarray(part) for part in found.T)
+        if not told:
+            return NOTHING_RAISED
+        slot, moment, item, raised = (np.ascontiguousarray(part) for part in np.concatenate(told).T)
         nothing, start = np.full(len(slot), np.nan), np.arange(len(slot) + 1)
-        return FamilyResult(
-            slot, moment, nothing, np.concatenate(distances) if distances else nothing, start, item, raised
-        )
+        return FamilyResult(slot, moment, nothing, np.concatenate(distances), start, item, raised)
+
+    def _of_bands(self) -> tuple[Any, ...]:
+        """The length of the longest window, the bounds of versions of each band, and two arrays that the kernel uses;
+        worked out anew when subscriptions change.
+        """
+        if self._bands[0] != self.changes:
+            slots, bands = self._slot_at.used, self._band_place.used[:-1]
+            self._bands = self.changes, (
+                int(self._band_length.used.max(initial=0)),
+                np.maximum.reduceat(self.since.used[slots], bands),
+                np.minimum.reduceat(self.until.used[slots], bands),
+                np.full(len(slots), -1),
+                np.zeros(self._cells.length, np.int64),
+            )  # fmt: skip
+        return self._bands[1]
 
     def items(self) -> list[NDArray[np.int64]]:
         return [self._item.used]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import isfinite
 
 import numpy as np
@@ -21,7 +22,7 @@ from tidegate.language.render import to_text
 from tidegate.language.tree import Call, Literal
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import Memory, Step
-from tidegate.patterns.pattern import Admission, BeyondLimit, Family, FamilyResult, Parts, family
+from tidegate.patterns.pattern import NOTHING_RAISED, Admission, BeyondLimit, Family, FamilyResult, Parts, family
 from tidegate.patterns.windows import span
 from tidegate.predicates.column import Column, column
 from tidegate.predicates.family import Mismatch
@@ -30,6 +31,16 @@ __all__ = ["Together"]
 
 _LOG = logging.getLogger("tidegate")
 _PLACE = tuple(column(reading, "location") for reading in ("lon", "lat", "x", "y", "z"))
+
+
+@dataclass
+class _Derived:
+    """What is worked out anew when subscriptions change: a stamp for each of them, and how many filters one has."""
+
+    changes: int
+    stamps: NDArray[np.int64]
+    most: int
+    stamp: int = 0
 
 
 @family
@@ -48,6 +59,9 @@ class Together(Family):
         self._of_filter, self._member = (arrays.get(f"together-{name}", np.int64) for name in ("of_filter", "member"))
         if not self._filter_start.length:
             self._filter_start.extend(np.zeros(1, np.int64))
+        self._derived = _Derived(-1, np.empty(0, np.int64), 1)
+        self._place = np.empty(0, np.int64)
+        self._place_of = -1
 
     # --- language ---------------------------------------------------------------------------------------------------
 
@@ -106,6 +120,9 @@ class Together(Family):
         self._leave(kept)
         self._arrange()
 
+    def filters(self) -> NDArray[np.int32]:
+        return self._filters.used
+
     def _arrange(self) -> None:
         """Lay out anew which subscriptions have which filter."""
         sizes = np.diff(self._filter_start.used)
@@ -119,29 +136,42 @@ class Together(Family):
     # --- publications -----------------------------------------------------------------------------------------------
 
     def step(self, step: Step) -> FamilyResult:
-        memory = self.memory
-        filters = memory.key.length
-        of_filter = self._of_filter.padded(filters + 1, self._of_filter.used[-1])
-        place = np.array([memory.columns.index(c) if c in memory.columns else -1 for c in _PLACE], np.int64)
-        strict = step.strict or bool(self.since.used.max() > memory.version.used.min())  # memory may hold older ones
+        memory, n = self.memory, len(step.start) - 1
+        derived = self._derived
+        if derived.changes != self.changes:
+            most = int(np.diff(self._filter_start.used).max(initial=1))
+            derived = self._derived = _Derived(self.changes, np.full(self.owner.length, -1), most)
+        # memory may hold publications of older versions than the batch
+        strict = step.strict or self.may_not_see(memory.oldest_version)
         slot, moment, distance, start, items, cut = step_together(
             strict, step.combinations, step.first_item, step.start, step.hits, step.first_pair,
-            memory.time.data, memory.version.data, memory.values.data, place,
+            memory.time.data, memory.version.data, memory.values.data, self._columns(),
             memory.pair_item.data, memory.pair_before.data,
-            step.head.copy(), memory.recent_time.data,
-            of_filter, self._member.used, self._filter_start.used, self._filters.used,
+            step.filters, step.before, memory.head.data, memory.recent_time.data,
+            self._of_filter.used, self._member.used, self._filter_start.used, self._filters.used, derived.most,
             self._window.used, self._near.used, self._every.used,
-            self.since.used, self.until.used, self.closing.used, np.empty(self.owner.length, np.int64),
+            self.since.used, self.until.used, self.closing.used, derived.stamps, derived.stamp,
         )  # fmt: skip
+        derived.stamp += n
         if cut:
             self.arrays.facts.count("cut", int(cut))
             _LOG.error(
                 "together: more than %d combinations (setting combinations) of one publication; %d times left out",
                 step.combinations, cut,
             )  # fmt: skip
+        if not len(slot):
+            return NOTHING_RAISED
         nothing = np.full(len(slot), np.nan)
-        latest = np.maximum.reduceat(items, start[:-1]) if len(slot) else slot
+        latest = np.maximum.reduceat(items, start[:-1])
         return FamilyResult(slot, moment, nothing, distance, start, items, latest)
+
+    def _columns(self) -> NDArray[np.int64]:
+        """The columns of memory in which the place of a publication is, −1 for those that nobody wants."""
+        columns = self.memory.columns
+        if self._place_of != len(columns):
+            self._place_of = len(columns)
+            self._place = np.array([columns.index(c) if c in columns else -1 for c in _PLACE], np.int64)
+        return self._place
 
     @property
     def counts(self) -> dict[str, int]:

@@ -7,6 +7,7 @@ Semantics of the OpenIoT deliverable D4.5.1, §2.2.2. The algorithm is described
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from tidegate.language.limits import Limits
 from tidegate.language.tree import Call, Literal
 from tidegate.patterns.arrays import Arrays, Growing
 from tidegate.patterns.memory import LONG_AGO, Memory, Step
-from tidegate.patterns.pattern import Admission, Family, FamilyResult, Parts, family
+from tidegate.patterns.pattern import NEVER, Admission, Family, FamilyResult, Parts, family
 from tidegate.patterns.score import program
 from tidegate.patterns.windows import span, whole
 from tidegate.predicates.column import Column
@@ -31,6 +32,20 @@ __all__ = ["TopK"]
 _TIMES, _MORE = 4, 8
 #: The most that a subscription tracks; beyond that the shared window in memory is read again instead.
 _MOST_TRACKED = 1 << 20
+_NO_FILTERS, _NO_PAIRS = np.empty(0, np.int32), np.empty(0, np.int64)
+
+
+@dataclass
+class _Derived:
+    """What is worked out from the arrays when it is needed: the groups of filter f are
+    ``filter_group[of_filter[f]:of_filter[f + 1]]``, and windows of time of a block, and of all, begin to expire at
+    ``block_due`` and ``first_due``, or later.
+    """
+
+    of_filter: NDArray[np.int64]
+    filter_group: NDArray[np.int64]
+    block_due: NDArray[np.int64]
+    first_due: int
 
 
 @family
@@ -62,6 +77,7 @@ class TopK(Family):
         self._bar, self._numbers = arrays.get("topk-bar", np.float64), arrays.get("topk-numbers", np.float64, 0)
         self._least, self._most = arrays.get("topk-least", np.float64, 0), arrays.get("topk-most", np.float64, 0)
         self._programs: tuple[int, tuple[Any, ...]] = (-1, ())
+        self._derived: _Derived | None = None
 
     # --- language ---------------------------------------------------------------------------------------------------
 
@@ -122,6 +138,9 @@ class TopK(Family):
         self._bar.extend(np.full(n, np.inf))
         self._due.extend(np.full(n, FOREVER))
         self._arrange()
+
+    def filters(self) -> NDArray[np.int64]:
+        return self._group_filter.used
 
     def _pool(self, more: int) -> None:
         for array in (self._score, self._item, self._when, self._told):
@@ -184,6 +203,7 @@ class TopK(Family):
         inner = np.arange(blocks.sum()) - np.repeat(block, blocks)
         first = np.append(np.repeat(groups, blocks) + inner * LANES, n).astype(np.int64)
         table = np.ascontiguousarray(table[slots].T)
+        self._derived = None
         self._slot_at.replace(slots)
         self._bar.replace(bar)
         self._due.replace(due)
@@ -224,44 +244,62 @@ class TopK(Family):
     # --- publications -----------------------------------------------------------------------------------------------
 
     def step(self, step: Step) -> FamilyResult:
-        return self._run(step.strict, LONG_AGO, step.filter_start, step.by_filter, step.head)
+        return self._run(step.strict, LONG_AGO, step.filters, step.filter_start, step.by_filter, step.before)
+
+    @property
+    def due(self) -> int:
+        return self._arranged().first_due if self.owner.length else NEVER
 
     def advance(self, clock: int) -> FamilyResult | None:
-        if not self._due.length or self._due.used.min() > clock:
-            return None
-        nothing = np.zeros(self.memory.key.length + 1, np.int64)
-        return self._run(False, clock, nothing, nothing[:0], self.memory.head.used)
+        return self._run(False, clock, _NO_FILTERS, _NO_PAIRS, _NO_PAIRS, _NO_PAIRS)
+
+    def _arranged(self) -> _Derived:
+        """What follows from how the groups lie, and from when what they track expires."""
+        if self._derived is None:
+            filters, n = self._group_filter.used, self._group_filter.length
+            counts = np.bincount(filters, minlength=1)
+            counted = self._compiled()[2][self._group_form.used] == 1
+            firsts, blocks = self._block_first.used[:-1], np.diff(self._group_block.used)
+            due = np.minimum.reduceat(self._due.used, firsts) if n else np.empty(0, np.int64)
+            due[np.repeat(counted, blocks)] = FOREVER
+            self._derived = _Derived(
+                np.concatenate(([0], np.cumsum(counts))), np.argsort(filters, kind="stable"), due,
+                int(due.min(initial=FOREVER)),
+            )  # fmt: skip
+        return self._derived
 
     def _run(
-        self, strict: bool, clock: int,
-        start: NDArray[np.int64], by_filter: NDArray[np.int64], head: NDArray[np.int64],
+        self, strict: bool, clock: int, filters: NDArray[np.int32],
+        start: NDArray[np.int64], by_filter: NDArray[np.int64], before: NDArray[np.int64],
     ) -> FamilyResult:  # fmt: skip
-        memory = self.memory
-        slot, moment, item, score, unscored = step_topk(
-            strict, clock, start, by_filter, head,
-            memory.values.data, memory.time.data, memory.version.data,
+        memory, arranged = self.memory, self._arranged()
+        slot, moment, item, score, unscored, is_wanting, first_due = step_topk(
+            strict, clock, arranged.first_due, filters, start, by_filter, before,
+            memory.head.data, memory.values.data, memory.time.data, memory.version.data,
             memory.pair_item.data, memory.pair_before.data, memory.pair_number.data,
+            arranged.of_filter, arranged.filter_group,
             self._group_filter.used, self._group_form.used, self._group_block.used, *self._compiled(),
-            self._block_first.used, self._least.used, self._most.used,
+            self._block_first.used, arranged.block_due, self._least.used, self._most.used,
             self._slot_at.used, self._numbers.used, self._bar.data, self._due.data,
             self.since.used, self.until.used, self.end.used, self.closing.used,
             self._k.data, self._width.data, self._base.data, self._count.data,
             self._room.used, self._wants.data, self._last.data,
             self._score.data, self._item.data, self._when.data, self._told.data,
         )  # fmt: skip
+        arranged.first_due = int(first_due)
         if unscored:
             self.arrays.facts.count("unscored", int(unscored))
-        self._widen()
+        if is_wanting:
+            self._widen()
         return FamilyResult.single(slot, moment, item, score)
 
     def _widen(self) -> None:
         """Give more room to those that had to read the window again too soon: scores that only rise, say."""
         wants = self._wants.used.astype(np.bool_)
-        if wants.any():
-            rooms = self._room.used.copy()
-            rooms[wants] = np.maximum(rooms[wants], np.minimum(2 * rooms[wants], _MOST_TRACKED))
-            self._wants.used[:] = 0
-            self._repack(rooms)
+        rooms = self._room.used.copy()
+        rooms[wants] = np.maximum(rooms[wants], np.minimum(2 * rooms[wants], _MOST_TRACKED))
+        self._wants.used[:] = 0
+        self._repack(rooms)
 
     def items(self) -> list[NDArray[np.int64]]:
         used = np.zeros(self._item.length, np.bool_)

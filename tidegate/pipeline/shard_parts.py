@@ -115,7 +115,7 @@ class Piece:
         """The arrivals with the shard's own numbers of filters and columns; ``clock`` is its clock before the part."""
         given, memory = self.arrivals, shard.memory
         number = np.array([memory.filters.get(key.tobytes(), -1) for key in self.keys], np.int32)
-        start, hits = own_numbers(given.start, given.hits, number, np.empty(memory.key.length, np.int64))
+        start, hits = own_numbers(given.start, given.hits, number, memory.marks)
         values = np.full((len(given), len(memory.columns)), np.nan)
         for i, column in enumerate(memory.columns):
             if column in self.columns:
@@ -141,7 +141,7 @@ def pieces_of(found: SelectedBatch, appeared: Appeared, shards: int) -> Iterator
             continue
         number = np.full(patterns.filters_given, -1, np.int32)
         number[mine] = np.arange(len(mine))
-        start, hits = own_numbers(p.start, p.hits, number, np.empty(len(mine), np.int64))
+        start, hits = own_numbers(p.start, p.hits, number, np.full(len(mine), -1))
         everyone = Arrivals(
             p.time, newest, turn, version, p.offsets, p.letters, p.phase, p.hash, p.source, p.values, start, hits
         )

@@ -1,0 +1,66 @@
+"""What the patterns of a shard raise, to become notifications: ``Combine.take`` returns a ``Raised``.
+
+Subscriptions are numbers, those with which the caller admitted them; publications are named by their ids. Knows
+nothing of subscribers or of tables of notifications.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+__all__ = ["SILENCE", "Raised", "Texts"]
+
+
+class Texts(NamedTuple):
+    """Ids of publications: that of i is ``letters[offsets[i]:offsets[i + 1]]``, in UTF-8; an empty one for none."""
+
+    offsets: NDArray[np.int64]
+    letters: NDArray[np.uint8]
+
+    def listed(self) -> list[str]:
+        """The ids as Python has them."""
+        ends, letters = self.offsets.tolist(), self.letters.tobytes()
+        if letters.isascii():
+            text = letters.decode()
+            return [text[begin:end] for begin, end in pairwise(ends)]
+        return [letters[begin:end].decode() for begin, end in pairwise(ends)]
+
+    def array(self) -> pa.Array:
+        """The ids as Arrow has them, null for none."""
+        sizes = np.diff(self.offsets)
+        buffers = [pa.py_buffer(self.offsets), pa.py_buffer(self.letters)]
+        texts = pa.LargeStringArray.from_buffers(len(sizes), *buffers)
+        return texts if sizes.all() else pa.compute.if_else(pa.array(sizes == 0), None, texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Owners, moments, scores, distances (NaN: none), ids of publications as lists, the id of the one that raised it,
+    and 128 bits of the publications for the notification's id.
+    """
+
+    owner: NDArray[np.int64]
+    moment: NDArray[np.int64]
+    score: NDArray[np.float64]
+    distance: NDArray[np.float64]
+    start: NDArray[np.int64]
+    ids: Texts
+    """Those of i are ``start[i]`` to ``start[i + 1]``."""
+    raised: Texts
+    digest: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+
+_NO_TEXTS = Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))
+SILENCE = Raised(
+    np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(1, np.int64),
+    _NO_TEXTS, _NO_TEXTS, np.empty((0, 2), np.uint64),
+)  # fmt: skip
