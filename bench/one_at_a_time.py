@@ -226,31 +226,29 @@ PATTERN: dict[str, Callable[[int], str]] = {
 }
 
 
-def readings(count: int) -> list[tg.Publication]:
+def readings(count: int, stations: int = STATIONS) -> list[tg.Publication]:
     """A reading per second, station after station, each higher than the one before, which is worse for ``topk``."""
     return [
         tg.Publication(
-            f"p{i}", f"station {i % STATIONS}", _BEGIN + timedelta(seconds=i),
-            {"station": f"k{i % STATIONS}", "value": float(i)},
+            f"p{i}", f"station {i % stations}", _BEGIN + timedelta(seconds=i),
+            {"station": f"k{i % stations}", "value": float(i)},
         )
         for i in range(count)
     ]  # fmt: skip
 
 
 def patterns(report: Report, family: str, n: int) -> None:
-    """Patterns of one family or of all; what was idle from the start has stations that never publish."""
+    """Patterns of one family or of all, the first thousand about stations that publish; the others are idle."""
     say(f"{family}, {n:,} patterns")
-    wanted = list(PATTERN.values()) if family not in PATTERN else [PATTERN[family]]
-    subscriptions = [
-        tg.Subscription(f"s{i}", "bench", wanted[i % len(wanted)](i // len(wanted) if len(wanted) > 1 else i))
-        for i in range(n)
-    ]
-    publications = readings(STATIONS + TIMED)
+    wanted = [PATTERN[family]] if family in PATTERN else list(PATTERN.values())
+    stations = STATIONS // len(wanted)
+    subscriptions = [tg.Subscription(f"s{i}", "bench", wanted[i % len(wanted)](i // len(wanted))) for i in range(n)]
+    publications = readings(stations + TIMED, stations)
     with tg.Engine(subscriptions) as engine, tg.Engine(subscriptions) as together:
-        for one in publications[:STATIONS]:  # everybody has been heard once
+        for one in publications[:stations]:  # everybody has been heard once
             engine.publish([one])
-        together.publish(publications[:STATIONS])
-        later = publications[STATIONS:]
+        together.publish(publications[:stations])
+        later = publications[stations:]
         figures, found = one_by_one([partial(engine.publish, [one]) for one in later])
         batch, told = timed(partial(together.publish, later))
         flat = sorted(n for notifications in found for n in notifications)
