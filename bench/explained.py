@@ -30,9 +30,9 @@ counted. *scan* is the early-exit scan of *boolean-intervals* for one publicatio
 - *matches*: the notifications of a call as objects.
 - *grouped, everything matches*: `grouped=True` in batches of 256; the ids as strings, and as a dictionary.
 - *subscribe, then publish*: both calls together. *first after 2,000 subscribed*: the slowest of two.
-- families of patterns: each subscription looks at one station, and each publication is of one of 1,000 stations, so
-  that one subscription (of each family) is concerned by it and the others are idle. Nothing is fulfilled. Exact beside
-  an engine that got the same publications in one call.
+- families of patterns: each subscription looks at one station, and each publication is of one of 1,000 stations (200
+  for all families), so that it concerns one subscription of each family and the others are idle. Nothing is fulfilled.
+  Exact beside an engine that got the same publications in one call.
 - *past with a history*: SQLite; *commit* is the time until the events are durable.
 - *two threads*: the time of one thread for 2,000 publications, divided by that of two with 1,000 each.
 """,

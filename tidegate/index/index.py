@@ -45,6 +45,10 @@ class Matches(NamedTuple):
     owners: NDArray[np.int32]
 
 
+#: What one publication finds that matches nothing.
+_NOTHING = Matches(np.zeros(2, np.int64), _NOBODY)
+
+
 class _Standing(NamedTuple):
     """All that a match reads."""
 
@@ -160,7 +164,9 @@ class Index:
                 newcomers.match_one(row, points, dead, found)
             ends.append(ends[-1] + found.length)
             parts.append(found.array[: found.length].copy())
-        return Matches(np.array(ends, np.int64), parts[0] if len(parts) == 1 else np.concatenate([*parts, _NOBODY]))
+        if batch.length == 1:
+            return Matches(np.array(ends, np.int64), parts[0]) if found.length else _NOTHING
+        return Matches(np.array(ends, np.int64), np.concatenate([*parts, _NOBODY]))
 
     def _arrays_of_thread(self, layout: Layout) -> tuple[PublicationPoints, OwnersFound]:
         own = self._own.__dict__
