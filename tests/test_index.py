@@ -324,3 +324,17 @@ def test_segments_that_share_columns_and_were_never_matched_singly(monkeypatch):
             _ = index.segments
     assert len(index.segments) == 3
     assert rows(index.match(batch)) == brute(filters, batch)
+
+
+def test_what_is_in_a_segment_is_a_newcomer_no_more(monkeypatch):
+    monkeypatch.setattr(index_module, "_WORTH", 30)
+    monkeypatch.setattr(index_module, "_SOME", 10**9)
+    rng = np.random.default_rng(13)
+    filters, batch = some_filters(rng, 100), some_points(rng, 30)
+    index = indexed(filters)
+    for _ in range(3):  # before, while and after the thread of the index builds the segment
+        assert rows(index.match(batch)) == brute(filters, batch)
+        index.wait()
+    assert not index._standing.newcomers
+    assert len(index._standing.segments) == 1
+    index.close()
