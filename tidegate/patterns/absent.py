@@ -43,6 +43,8 @@ class Absent(Family):
         self._source, self._told = arrays.get("absent-source", np.uint64, 2), arrays.get("absent-told", np.uint8)
         self._table = arrays.get("absent-table", np.int64)
         self._block_due, self._next = np.empty(0, np.int64), LONG_AGO
+        self._done = self._told.length
+        """No more watches than this are of one source and have been told."""
 
     # --- language ---------------------------------------------------------------------------------------------------
 
@@ -171,17 +173,25 @@ class Absent(Family):
         if not len(slot):
             return None
         result = FamilyResult.single(slot, moment, item, None)
-        done = (self._told.used == 1) & (self._by_source.used[self._watch_slot.used] == 1)
-        if 2 * np.count_nonzero(done) > self._told.length:  # a source that is heard again gets a new watch
-            self._keep(~done)
-            self._place(0)
+        self._done += int(np.count_nonzero(self._by_source.used[slot]))
+        if 2 * self._done > self._told.length:
+            done = (self._told.used == 1) & (self._by_source.used[self._watch_slot.used] == 1)
+            self._done = int(np.count_nonzero(done))
+            if 2 * self._done > self._told.length:  # a source that is heard again gets a new watch
+                self._keep(~done)
+                self._place(0)
+                self._done = 0
         return result
 
     def raised(self, told: Sequence[FamilyResult]) -> Sequence[FamilyResult]:
         """Ordered by moment, then by the publication that was heard last, whatever batch they were noticed in."""
-        slot, moment, item = (
-            np.concatenate([getattr(part, name) for part in told]) for name in ("slot", "moment", "raised")
-        )
+        slot, moment, item = told[0].slot, told[0].moment, told[0].raised
+        if len(told) > 1:
+            slot, moment, item = (
+                np.concatenate([getattr(part, name) for part in told]) for name in ("slot", "moment", "raised")
+            )
+        elif len(slot) == 1:
+            return told
         order = np.lexsort((item, moment))
         return [FamilyResult.single(slot[order], moment[order], item[order], None)]
 

@@ -257,16 +257,17 @@ class Combine:
         parts = [(family, part) for family, theirs in some if theirs for part in family.raised(theirs)]
         if not parts:
             return SILENCE
-        owner = np.concatenate([f.owner.data[part.slot] for f, part in parts])
-        moment, score, distance, raised = (
-            np.concatenate([getattr(part, name) for _, part in parts])
-            for name in ("moment", "score", "distance", "raised")
+        owner = _joined([f.owner.data[part.slot] for f, part in parts])
+        moment, score, distance, raised, items = (
+            _joined([getattr(part, name) for _, part in parts])
+            for name in ("moment", "score", "distance", "raised", "items")
         )
         if not ids:
             return replace(SILENCE, owner=owner, moment=moment, raised=self.memory.texts(raised))
-        sizes = np.concatenate([np.diff(part.start) for _, part in parts])
-        items = np.concatenate([part.items for _, part in parts])
-        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        start = parts[0][1].start
+        if len(parts) > 1:
+            sizes = np.concatenate([np.diff(part.start) for _, part in parts])
+            start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         digest = digests(start, items, self.memory.hash.data)
         return Raised(
             owner, moment, score, distance, start, self.memory.texts(items), self.memory.texts(raised), digest
@@ -289,6 +290,10 @@ class Combine:
             return False
         self._begin()
         return True
+
+
+def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 class _Waiting:

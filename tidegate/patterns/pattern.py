@@ -103,9 +103,11 @@ class FamilyResult(NamedTuple):
         """A result of at most one publication each; −1 for none."""
         if not len(slot):
             return NOTHING_RAISED
-        nothing = np.full(len(slot), np.nan)
-        start = np.concatenate(([0], np.cumsum(item >= 0)))
-        return FamilyResult(slot, moment, nothing if score is None else score, nothing, start, item[item >= 0], item)
+        nothing, is_there = np.full(len(slot), np.nan), item >= 0
+        start, items = np.arange(len(slot) + 1), item
+        if not is_there.all():
+            start, items = np.concatenate(([0], np.cumsum(is_there))), item[is_there]
+        return FamilyResult(slot, moment, nothing if score is None else score, nothing, start, items, item)
 
 
 _NO_NUMBERS, _NO_FLOATS = np.empty(0, np.int64), np.empty(0)
