@@ -374,3 +374,11 @@ def test_damaged_snapshots_are_refused(tmp_path, name, damage):
         file.write_bytes({"empty": b"", "cut": content[: len(content) // 2], "other": b"[1, 2]"}[damage])
     with pytest.raises(tg.SnapshotError, match=r"expected .+; got"):
         tg.Engine.load(tmp_path / "here")
+
+
+def test_a_silence_that_is_complete_at_the_last_moment_of_activity():
+    until = at(10) + timedelta(microseconds=1)
+    for end, expected in ((until, [("s", at(10), ("a",))]), (at(10), [])):
+        engine = tg.Engine([tg.Subscription("s", "ann", "absent('PT10S', TRUE)", active_until=end)])
+        assert told(engine.publish([pub("a", 0)])) == []
+        assert told(engine.publish([pub("b", 10)])) == expected, "b ends the silence, which is complete just then"
