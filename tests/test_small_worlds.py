@@ -30,8 +30,9 @@ def published(values, name="x"):
 
 
 def agree(nodes, publications):
-    """The engine, the filters and the oracle, on objects; and the engine on objects and on a table."""
+    """The engine, the filters and the oracle, on objects; the engine on objects, one at a time, and on a table."""
     laws.engine_equals_oracle(nodes, publications, oracle.holds)
+    laws.cutting_changes_nothing(nodes, publications, range(len(publications)))
     laws.objects_and_tables_agree(nodes, publications)
 
 
