@@ -46,13 +46,17 @@ class Quarantine:
                 self._storage.remove(name)
 
     def faults(self) -> list[QuarantinedRow]:
-        """All rows in the quarantine, in the order of batches."""
+        """All rows in the quarantine, in the order of batches; those of all queries if this one has no name."""
         found = []
         for name in sorted(self._storage.names()):
-            if name.startswith(self.query) and name.endswith(".jsonl"):
+            if (not self.query or name.startswith(self._batches)) and name.endswith(".jsonl"):
                 lines = (self._storage.read(name) or b"").splitlines()
                 found += [QuarantinedRow(**orjson.loads(line)) for line in lines]
         return found
 
     def _prefix(self, batch: int) -> str:
-        return f"{self.query}{'-' if self.query else ''}batch-{batch:012d}-"
+        return f"{self._batches}{batch:012d}-"
+
+    @property
+    def _batches(self) -> str:
+        return f"{self.query}-batch-" if self.query else "batch-"
