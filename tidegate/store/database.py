@@ -210,9 +210,14 @@ class Database:
     @contextmanager
     def _connected(self, writes: bool) -> Iterator[Connection]:
         with self._gate:
-            connection = self._opened().connect()
+            engine = self._opened()
+            pool, connection = engine.pool, engine.connect()
         with connection:
-            yield connection.execution_options(writes=writes)
+            try:
+                yield connection.execution_options(writes=writes)
+            finally:
+                if engine.pool is not pool and not connection.invalidated:
+                    connection.detach()  # a fork has put another pool in place of its own: nobody else would close it
 
     def _kept_cursor(self) -> Any:
         pooled = self._opened().raw_connection()
