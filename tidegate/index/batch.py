@@ -8,7 +8,6 @@ both offer what ``Batch`` declares. ``index/columns.py`` says which types a colu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -134,6 +133,7 @@ class ObjectBatch(Batch):
                 seen.add((p.id, p.phase))
         self.publications = publications
         self.length = len(publications)
+        self._micros: list[int] | None = None
 
     def row(self, i: int) -> Row:
         return self.publications[i]
@@ -141,10 +141,12 @@ class ObjectBatch(Batch):
     def attributes(self, i: int) -> Mapping[str, Any]:
         return self.publications[i].attributes
 
-    @cached_property
+    @property
     def micros(self) -> list[int]:
         """``times`` as a list."""
-        return [micros(p.time) for p in self.publications]
+        if self._micros is None:  # a ``cached_property`` has a lock that all batches of all threads would share
+            self._micros = [micros(p.time) for p in self.publications]
+        return self._micros
 
     def times(self) -> NDArray[np.int64]:
         return np.array(self.micros, np.int64)

@@ -10,6 +10,7 @@ owners as numbers, not as subscriptions.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ _RATIO = 4
 _FEW, _SOME = 8, 256
 #: A draft is worth a segment when scanning it takes as long as scanning so many clauses.
 _WORTH = 512
+#: Seconds after which the thread of the index begins to fold.
+_SOON = 0.002
 _NOBODY = np.empty(0, np.int32)
 
 
@@ -225,6 +228,7 @@ class Index:
 
         Only the last steps of each, where the result takes the place of what it was made of, are done with the lock.
         """
+        time.sleep(_SOON)  # let the match return that gave us this to do: it would wait for the interpreter's lock
         try:
             while self._build() or self._merge():
                 pass

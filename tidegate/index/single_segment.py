@@ -19,13 +19,15 @@ from tidegate.index.publication_points import Layout, PublicationPoints
 from tidegate.index.segment import Segment, predicate_of
 from tidegate.kernels.bits import LINE_BITS
 from tidegate.kernels.matched_owners import owners_of_clauses
-from tidegate.kernels.select_one import select_one
+from tidegate.kernels.select_one import select_one, select_one_aside
 from tidegate.predicates.column import Row
 
 __all__ = ["OwnersFound", "SingleSegment"]
 
 #: Owners for which there is room at first.
 _ROOM = 1 << 16
+#: Clauses from which a match takes so long that other threads had better run meanwhile.
+_LARGE = 1 << 18
 
 
 class OwnersFound:
@@ -61,6 +63,7 @@ class SingleSegment:
     def __init__(self, segment: Segment, layout: Layout) -> None:
         self.segment = segment
         self._place = layout.places_of(segment.clauses.columns)
+        self._select = select_one if len(segment.clauses) < _LARGE else select_one_aside
 
     @cached_property
     def _arrays(self) -> tuple[NDArray[Any], ...]:
@@ -105,7 +108,7 @@ class SingleSegment:
         clauses = segment.clauses
         plain = not (some_dead or segment.repeats or clauses.any_open)  # every hit is a match of all its owners
         while True:
-            n = select_one(*points.arrays, *self._arrays, plain, self._room, found.length, found.array)
+            n = self._select(*points.arrays, *self._arrays, plain, self._room, found.length, found.array)
             if n >= 0:
                 break
             found.grow(len(found.array) + self._room)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 import os
+from types import FunctionType
 from typing import Any
 
 import numba
 from numba.core import config
 
-__all__ = ["njit"]
+__all__ = ["njit", "releasing"]
 
 _log = logging.getLogger("tidegate")
 
@@ -23,6 +24,18 @@ _log = logging.getLogger("tidegate")
 def njit(*, cache: bool = False, **options: Any) -> Any:
     """``numba.njit``, without a cache where no directory for it can be written."""
     return numba.njit(cache=cache and _KEPT, **options)
+
+
+def releasing(kernel: Any, name: str) -> Any:
+    """The same kernel, which lets other threads run Python while it works.
+
+    Handing the interpreter's lock over and back takes longer than a small kernel. It has a name of its own because
+    numba keeps compiled code by the names of functions.
+    """
+    function = kernel.py_func
+    copy = FunctionType(function.__code__.replace(co_name=name, co_qualname=name), function.__globals__, name)
+    copy.__module__, copy.__annotations__ = function.__module__, function.__annotations__
+    return njit(cache=True, nogil=True)(copy)
 
 
 def _can_be_kept() -> bool:

@@ -142,7 +142,7 @@ def owners_of_hits(
     return start, owners[:n]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True)
 def owners_of_clauses(
     clauses: NDArray[np.int32],
     owner_start: NDArray[np.int64],
@@ -245,7 +245,7 @@ def notification_ids(
     return digits
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True)
 def notification_ids_of_one(
     key: NDArray[np.uint8], time: int, owners: NDArray[np.int32], hashes: NDArray[np.uint64]
 ) -> NDArray[np.uint8]:

@@ -2,7 +2,7 @@
 
 ``Segment.match_one`` calls ``select_one`` and ``Newcomers.match_one`` calls ``scan_one``, each with the publication as
 ``PublicationPoints`` has laid it out. All arguments are plain arrays, because tuples of arrays take longer to pass than
-a small segment takes to match.
+a small segment takes to match. ``select_one_aside`` is for large segments: it releases the interpreter's lock.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernels.compiled import njit
+from tidegate.kernels.compiled import njit, releasing
 from tidegate.kernels.encode import encode, encode_lists, text_rank
 from tidegate.kernels.select import admit_blocks, select
 
-__all__ = ["NUMBER", "NUMBERS", "TEXT", "TEXTS", "scan_one", "select_one"]
+__all__ = ["NUMBER", "NUMBERS", "TEXT", "TEXTS", "scan_one", "select_one", "select_one_aside"]
 
 #: What stands in ``value`` for a column: its point, the number of its text, or of its list of points or texts.
 NUMBER, TEXT, NUMBERS, TEXTS = 0, 1, 2, 3
@@ -85,7 +85,7 @@ def _on_axes(
     return point, many, start, of_list
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True)
 def select_one(
     value: NDArray[np.float64],
     kind: NDArray[np.uint8],
@@ -146,6 +146,9 @@ def select_one(
     return found + n if next_tile >= len(entry_start) - 1 else -1
 
 
+select_one_aside = releasing(select_one, "select_one_aside")
+
+
 @njit(cache=True, nogil=True)
 def _not_after(
     constant: int,
@@ -186,7 +189,7 @@ def _within(
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True)
 def scan_one(
     value: NDArray[np.float64],
     kind: NDArray[np.uint8],
