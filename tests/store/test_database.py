@@ -291,13 +291,10 @@ def test_the_victim_of_a_deadlock_tries_again(fixture, request):
 
             database.write(work)
 
-        threads = [threading.Thread(target=touch, args=pair) for pair in ((1, 2), (2, 1))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        pairs = [(1, 2), (2, 1)]
+        at_once(lambda: touch(*pairs.pop()), threads=2)
     assert sorted(set(tries)) == [1, 2]
-    assert len(tries) == 3
+    assert 3 <= len(tries) <= 4, "one was undone and came through later, at worst after the other was undone, too"
 
 
 @pytest.mark.parametrize("fixture", SERVERS)

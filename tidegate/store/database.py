@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import sqlite3
 import threading
 import time
@@ -38,8 +39,10 @@ CHUNK = 5_000
 #: Seconds to wait for another transaction that is writing.
 _PATIENCE = 60
 _FOREVER = 365 * 86_400
-#: A transaction that lost to another by deadlock is tried again so many times.
+#: A transaction that lost to another by deadlock is tried again so many times,
 _ATTEMPTS = 5
+#: after up to so many seconds, so that the other gets the locks that it was waiting for.
+_GIVES_WAY = 0.1
 
 #: 64 bits; in SQLite the type whose primary key is the rowid.
 NUMBER = BigInteger().with_variant(Integer(), "sqlite")
@@ -139,6 +142,7 @@ class Database:
                 except DBAPIError as error:
                     if not left or not _is_conflict(error):
                         raise
+            time.sleep(random.uniform(_GIVES_WAY / 2, _GIVES_WAY))
         raise AssertionError
 
     def poll(self, statement: str) -> int:
