@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -80,8 +80,12 @@ def _on_one_core() -> Iterator[None]:
 # --- measuring ------------------------------------------------------------------------------------------------------
 
 
-def one_by_one(calls: Sequence[Callable[[], Any]]) -> tuple[dict[str, Any], list[Any]]:
-    """Percentiles of the time of calls and the median of their CPU time; what they returned. The first ones warm up."""
+def one_by_one(calls: Iterable[Callable[[], Any]]) -> tuple[dict[str, Any], list[Any]]:
+    """Percentiles of the time of calls and the median of their CPU time; what they returned. The first ones warm up.
+
+    A call is drawn right before it is timed, so that a publication that is made then was made a moment ago, as it is
+    where publications come in one by one.
+    """
     wall, cpu, found = [], [], []
     for call in calls:
         busy, begin = thread_time(), perf_counter()
@@ -94,12 +98,11 @@ def one_by_one(calls: Sequence[Callable[[], Any]]) -> tuple[dict[str, Any], list
     return {"p50_us": float(p50), "p99_us": float(p99), "cpu_us": median(cpu[warm:]) * 1e6}, found
 
 
-def objects(values: np.ndarray[Any, Any], begin: int = 0) -> list[tg.Publication]:
+def objects(values: np.ndarray[Any, Any], begin: int = 0) -> Iterator[tg.Publication]:
     """A publication per row, a second apart; values as attributes a0, a1 …"""
-    return [
-        tg.Publication(f"p{i}", "bench", _BEGIN + timedelta(seconds=i), {f"a{c}": float(v) for c, v in enumerate(row)})
-        for i, row in enumerate(values, begin)
-    ]
+    for i, row in enumerate(values, begin):
+        attributes = {f"a{c}": float(v) for c, v in enumerate(row)}
+        yield tg.Publication(f"p{i}", "bench", _BEGIN + timedelta(seconds=i), attributes)
 
 
 def pairs(found: Iterable[list[tg.Notification]]) -> list[tuple[str, str]]:
@@ -116,7 +119,7 @@ def intervals(report: Report, n: int) -> None:
     work = workload(n, np.random.default_rng(SEED))
     engine = tg.Engine(work.subscriptions())
     values = work.values[:TIMED]
-    figures, found = one_by_one([partial(engine.publish, [one]) for one in objects(values)])
+    figures, found = one_by_one(partial(engine.publish, [one]) for one in objects(values))
     scans = min(TIMED, max(100, 50_000_000 // n))
     scanned, wanted = _scanned_singly(work, scans)
     told = pairs(found[:scans])
@@ -130,8 +133,7 @@ def intervals(report: Report, n: int) -> None:
     }
     report.add(exact=told == wanted, what="object", **common, **figures, ratio=scanned / figures["p50_us"])
     one_row = table(values)
-    rows = [one_row.slice(i, 1) for i in range(len(values))]
-    figures, tables = one_by_one([partial(engine.publish, row) for row in rows])
+    figures, tables = one_by_one(partial(engine.publish, one_row.slice(i, 1)) for i in range(len(values)))
     columns = [(t.column("publication_ids").to_pylist(), t.column("subscription_id").to_pylist()) for t in tables]
     told = sorted((p[0], s) for ids, subscriptions in columns[:scans] for p, s in zip(ids, subscriptions, strict=True))
     report.add(exact=told == wanted, what="table of one row", **common, **figures, ratio=scanned / figures["p50_us"])
@@ -155,8 +157,8 @@ def matched(report: Report, n: int, matches: int) -> None:
     say(f"{matches:,} matches")
     wheres = ["a0 >= 0"] * matches + [f"a{i % 20} > {2 + i}" for i in range(n - matches)]
     engine = tg.Engine(tg.Subscription(f"s{i}", "bench", where) for i, where in enumerate(wheres))
-    publications = objects(np.random.default_rng(SEED).random((TIMED, 20)))
-    figures, found = one_by_one([partial(engine.publish, [one]) for one in publications])
+    publications = list(objects(np.random.default_rng(SEED).random((TIMED, 20))))
+    figures, found = one_by_one(partial(engine.publish, [one]) for one in publications)
     wanted = sorted((p.id, f"s{i}") for p in publications for i in range(matches))
     exact = pairs(found) == wanted
     report.add(exact=exact, what=f"object, {matches:,} matches", subscriptions=n, notified=matches, **figures)
@@ -186,7 +188,7 @@ def newcomers(report: Report, n: int) -> None:
     say(f"newcomers among {n:,} subscriptions")
     work = workload(n + 6_000, np.random.default_rng(SEED))
     some = list(work.subscriptions())
-    publications = objects(work.values[:1_000])
+    publications = list(objects(work.values[:1_000]))
     engine = tg.Engine(some[:n])
     engine.publish(publications[:1])
 
@@ -194,7 +196,7 @@ def newcomers(report: Report, n: int) -> None:
         engine.subscribe(new)
         return engine.publish([one])
 
-    figures, found = one_by_one([partial(pair, *each) for each in zip(some[n : n + 1_000], publications, strict=True)])
+    figures, found = one_by_one(partial(pair, *each) for each in zip(some[n : n + 1_000], publications, strict=True))
     exact = all(
         {m.subscription for m in told} == {m.subscription for m in tg.Engine(some[: n + i + 1]).publish([one])}
         for i, (told, one) in list(enumerate(zip(found, publications, strict=True)))[:: len(publications) // 2 - 1]
@@ -249,7 +251,7 @@ def patterns(report: Report, family: str, n: int) -> None:
             engine.publish([one])
         together.publish(publications[:stations])
         later = publications[stations:]
-        figures, found = one_by_one([partial(engine.publish, [one]) for one in later])
+        figures, found = one_by_one(partial(engine.publish, [one]) for one in later)
         batch, told = timed(partial(together.publish, later))
         flat = sorted(n for notifications in found for n in notifications)
         report.add(
@@ -278,7 +280,7 @@ def with_history(report: Report) -> None:
             return found
 
         with Stopwatch().on(commit=(tg.History, "remember")) as watch:
-            figures, found = one_by_one([partial(publish, one) for one in publications])
+            figures, found = one_by_one(partial(publish, one) for one in publications)
         remembered = history.last
         engine.close()
         history.close()
@@ -296,7 +298,7 @@ def in_threads(report: Report, n: int) -> None:
     say(f"two threads, {n:,} subscriptions")
     work = workload(n, np.random.default_rng(SEED))
     engine = tg.Engine(work.subscriptions())
-    halves = [objects(work.values[half::2][:1_000], 10_000 * half) for half in range(2)]
+    halves = [list(objects(work.values[half::2][:1_000], 10_000 * half)) for half in range(2)]
     found: list[list[list[tg.Notification]]] = [[], []]
 
     def publish(half: int) -> None:

@@ -16,7 +16,10 @@ from tidegate.demo import subscriptions, tables
 from tidegate.engine import Engine
 from tidegate.extras import missing
 from tidegate.index.shapes import look_up_with
+from tidegate.kernels.select_one import select_one, select_one_aside
 from tidegate.model import Publication, Subscription
+from tidegate.patterns import Combine
+from tidegate.patterns.past import Past
 from tidegate.shapes.sphere_group import ShapeLookup, structures
 from tidegate.shapes.structures import STRUCTURES
 from tidegate.shapes.transforms import TRANSFORMS
@@ -55,6 +58,12 @@ def _one_at_a_time(some: pa.Table) -> None:
     engine.unsubscribe(next(iter(engine)).id)
     for i in range(1, some.num_rows):
         engine.publish(some.slice(i, 1))
+    for signature in select_one.signatures:  # a large segment's
+        select_one_aside.compile(signature)
+    past = Combine(0, None, 1).families[Past.name]
+    assert isinstance(past, Past)
+    past.storage.begin()
+    past.storage.pack()  # only after thousands of events
 
 
 def _structures() -> list[str]:

@@ -188,7 +188,7 @@ class PastStorage:
             lists = self._asked.lists.used
             live = int((lists[:, COUNT] - lists[:, LOW]).sum()) - int(marks[WASTE])
             if self.pool.length > 4 * live + _FEW:
-                self._pack()
+                self.pack()
         if self.events.length > 2 * self._lasting + _FEW:
             events = self.events.used
             over = (events[:, IS_OVER] == 1) & (events[:, LAST_OF] <= marks[GONE])
@@ -201,7 +201,8 @@ class PastStorage:
             self.when.replace(self.when.used[forgotten:])
             marks[KNOWN] += forgotten
 
-    def _pack(self) -> None:
+    def pack(self) -> None:
+        """Move the points together, list by list, with room after each."""
         lists, marks = self._asked.lists.used, self.marks.used
         holes = np.zeros(len(lists), np.bool_)
         running = self._asked.recollections.used[:, RUNNING]
