@@ -120,6 +120,22 @@ def test_who_ended_is_not_told_of_what_still_waited(tmp_path, cache):
     assert told[0] == told[1]
 
 
+@pytest.mark.parametrize("where", ["topk(3, 'PT5S', n)", "together('PT5S', n >= 0, n >= 1)", "absent('PT2S', n > 90)"])
+def test_who_ended_within_a_batch_does_not_see_what_came_later(tmp_path, cache, where):
+    """Also if it is of the time before: it would have waited for it."""
+    lane, engine = Lane(tmp_path, lateness=5), tg.Engine(lateness=5 * SECOND)
+    lane.registry.subscribe(one := tg.Subscription("s", "ann", where))
+    engine.subscribe(one)
+    frames = at_seconds(0, 1, 10), at_seconds(8, 9, 30)
+    lane.log.append(frames[0])
+    expected = [engine.publish(frames[0])]
+    lane.registry.unsubscribe("s")
+    engine.unsubscribe("s")
+    lane.publish(frames[1])
+    expected.append(engine.publish(frames[1]))
+    assert rows(lane.told) == rows(expected)
+
+
 # --- the token ------------------------------------------------------------------------------------------------------
 
 
