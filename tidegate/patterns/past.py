@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from tidegate.kernels.boxes import LOW
+from tidegate.kernels.boxes import COUNT, LOW
 from tidegate.kernels.matched_owners import text_hashes
 from tidegate.kernels.memory import texts_of
 from tidegate.kernels.past import step_past
@@ -100,7 +100,11 @@ class Past(Family):
         self.given: NDArray[np.int64] | None = None
         """Numbers that the publications of the next batch have already, in a replay, which raises no notifications."""
         self.in_memory = NEVER
-        """How many ended events of each recollection stay in memory; when there are twice as many, the oldest leave."""
+        """How many ended events of each recollection stay in memory; when there are twice as many, the oldest leave.
+
+        To look at all recollections takes long, so that is done after an eighth as many publications.
+        """
+        self._unlooked = 0
         self.leaving: list[Leaving] = []
         """Events that have left memory, for ``PatternShards`` to write to the history."""
         self.elder: Callable[[Elder], bool] | None = None
@@ -209,7 +213,8 @@ class Past(Family):
             counted = self.arrays.facts.refused
             for what, count in zip(*np.unique(fate[is_refused], return_counts=True), strict=True):
                 counted[REFUSALS[int(what)]] = counted.get(REFUSALS[int(what)], 0) + int(count)
-        if self.in_memory < NEVER:
+        self._unlooked += n
+        if self._unlooked > self.in_memory >> 3:
             self._let_go()
         stored.tidy(n)
         return FamilyResult.single(slot, memory.time.data[item], item, None)
@@ -231,12 +236,13 @@ class Past(Family):
 
     def _let_go(self) -> None:
         """Move the oldest events of a recollection to ``leaving`` if it has more than twice ``in_memory``."""
-        for of, at in enumerate(self.asked.recollections.used[:, ENDED].tolist()):
-            if at < 0:
-                continue
-            first, _, count, low = self.asked.lists.used[at, :4].tolist()
-            if count - low <= 2 * self.in_memory:
-                continue
+        self._unlooked = 0
+        lists, ended = self.asked.lists.used, self.asked.recollections.used[:, ENDED]
+        some = np.flatnonzero(ended >= 0)
+        held = lists[ended[some], COUNT] - lists[ended[some], LOW]
+        for of in some[held > 2 * self.in_memory].tolist():
+            at = ended[of]
+            first, _, count, low = lists[at, :4].tolist()
             points = self.storage.pool.used[first + low : first + count - self.in_memory]
             start, end, number = (points[:, i].astype(np.int64) for i in (0, 1, 4))
             self.leaving.append(Leaving(self.asked.key.used[of].tobytes(), start, end, number))
@@ -244,7 +250,7 @@ class Past(Family):
             box[:] = (
                 min(box[0], start.min()), max(box[1], start.max()), min(box[2], end.min()), max(box[3], end.max()),
             )  # fmt: skip
-            self.asked.lists.used[at, LOW] = count - self.in_memory
+            lists[at, LOW] = count - self.in_memory
 
     @property
     def extent(self) -> tuple[int, int]:
