@@ -81,6 +81,10 @@ class Batch:
         """One publication."""
         raise TypeError("a batch of nothing")
 
+    def picked(self, rows: NDArray[np.int64]) -> Self:
+        """A batch of these rows alone."""
+        raise TypeError("a batch of nothing")
+
     def attributes(self, i: int) -> Mapping[str, Any]:
         """The attributes that one publication has, without its fields."""
         raise TypeError("a batch of nothing")
@@ -127,6 +131,9 @@ class ObjectBatch(Batch):
 
     def row(self, i: int) -> Row:
         return self.publications[i]
+
+    def picked(self, rows: NDArray[np.int64]) -> Self:
+        return type(self)([self.publications[i] for i in rows.tolist()])
 
     def attributes(self, i: int) -> Mapping[str, Any]:
         return self.publications[i].attributes
@@ -199,6 +206,10 @@ class ArrowBatch(Batch):
 
     def row(self, i: int) -> Row:
         return _ArrowRow(self.arrays, i)
+
+    def picked(self, rows: NDArray[np.int64]) -> Self:
+        wanted = pa.array(rows)
+        return self._of({name: array.take(wanted) for name, array in self.arrays.items()}, len(rows))
 
     def attributes(self, i: int) -> Mapping[str, Any]:
         return {
