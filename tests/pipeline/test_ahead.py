@@ -18,6 +18,9 @@ from tests.pipeline.lane import TIME, WHERE, Lane, rows, subscription
 from tidegate.model import micros
 from tidegate.pipeline import feed
 from tidegate.pipeline.flow import Flow
+from tidegate.pipeline.from_config import flow_of
+from tidegate.pipeline.log_datasource import LogDataSource
+from tidegate.runs.config import load
 from tidegate.runs.sinks import Callback
 from tidegate.runs.sources import FilesSource, LogSource
 
@@ -135,6 +138,53 @@ def test_only_sources_that_say_when(tmp_path):
         tg.SettingError, match=r"a source that says when it took a publication \(log, Kafka\) for ahead"
     ):
         Flow(None, source, None, [], checkpoint=tmp_path, ahead=60.0)
+
+
+@pytest.mark.parametrize(
+    ("run", "source", "wanted"),
+    [
+        ("", 'type = "log"', 65.0),
+        ("lateness = 0", 'type = "log"', 60.0),
+        ("ahead = 0", 'type = "log"', 0.0),
+        ('ahead = "off"', 'type = "log"', None),
+        ("", 'type = "files"', None),
+        ("", 'type = "generator"', None),
+        ("", 'type = "kafka"\nservers = "k:9092"\ntopic = "t"', 65.0),
+    ],
+)
+def test_what_a_file_says(tmp_path, monkeypatch, run, source, wanted):
+    given = []
+    monkeypatch.setattr(Flow, "__init__", lambda self, *_, **settings: given.append(settings["ahead"]))
+    place = "" if "kafka" in source else 'path = "here"'
+    (tmp_path / "here").mkdir()
+    file = tmp_path / "run.toml"
+    file.write_text(
+        f'[source]\n{source}\n{place}\n[subscriptions]\nregistry = "r.db"\n'
+        f'[[sinks]]\ntype = "console"\n[run]\ncheckpoint = "c"\n{run}\n'
+    )
+    config = load(file)
+    flow_of(config, None, config.source.open(), None)
+    assert given == [wanted]
+
+
+@pytest.mark.parametrize("given", ['"on"', "-1", "true", "inf"])
+def test_a_file_that_says_nothing_of_use(tmp_path, given):
+    file = tmp_path / "run.toml"
+    source, sinks = '[source]\ntype = "log"\npath = "l"', '[[sinks]]\ntype = "console"'
+    subscriptions, run = '[subscriptions]\nregistry = "r.db"', f'[run]\ncheckpoint = "c"\nahead = {given}'
+    file.write_text("\n".join((source, subscriptions, sinks, run)))
+    with pytest.raises(tg.SettingError, match=r"a number of 0 or more.*ahead"):
+        load(file)
+
+
+def test_a_new_checkpoint_may_begin_at_the_end_of_the_log(tmp_path):
+    with tg.Log(tmp_path, clock=lambda: NOW) as log:
+        log.append(readings(0, [0, 1]))
+        for starting, row in (("earliest", 0), ("latest", 2)):
+            options = {"path": str(tmp_path), "starting": LogSource(tmp_path, starting=starting).starting}
+            assert LogDataSource(options).streamReader(None).initialOffset() == {"row": row}
+    with pytest.raises(tg.SettingError, match="one of earliest, latest as starting; got 'newest'"):
+        LogSource(tmp_path, starting="newest")
 
 
 def test_on_spark(spark, tmp_path):
