@@ -376,6 +376,17 @@ def test_damaged_snapshots_are_refused(tmp_path, name, damage):
         tg.Engine.load(tmp_path / "here")
 
 
+def test_snapshots_of_format_1_are_read_where_nobody_remembers_anything(tmp_path):
+    """Then publications and events were known by their ids alone."""
+    for name, where in (("plain", "n > 0"), ("pattern", "topk(1, 'PT10S', n)")):
+        tg.Engine([sub(where)]).save(tmp_path / name)
+        file = tmp_path / name / "shards.json"
+        file.write_bytes(file.read_bytes().replace(b'"format":2', b'"format":1'))
+    assert told(tg.Engine.load(tmp_path / "plain").publish([pub("a", 0, n=1)])) == [("s", at(0), ("a",))]
+    with pytest.raises(tg.SnapshotError, match="the patterns of a snapshot in format 2; got format 1"):
+        tg.Engine.load(tmp_path / "pattern")
+
+
 def test_a_silence_that_is_complete_at_the_last_moment_of_activity():
     until = at(10) + timedelta(microseconds=1)
     for end, expected in ((until, [("s", at(10), ("a",))]), (at(10), [])):
