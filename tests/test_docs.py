@@ -160,7 +160,7 @@ def test_every_example_row_is_recognised():
     assert len(rows) == len(EXAMPLES) > 100
 
 
-CODE = blocks(README, "python") + blocks(CONTRIBUTING, "python") + blocks(OVERLAY, "python")
+CODE = [block for page in (README, CONTRIBUTING, OVERLAY, LANGUAGE) for block in blocks(page, "python")]
 
 
 @pytest.mark.parametrize("code_block", CODE)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.index.batch import text_buffers
-from tidegate.kernels import encode, matched_owners
+from tidegate.kernels import encode, identity, matched_owners
 from tidegate.kernels.bits import LINE, LINE_BITS, and_lines, count_ones, trailing_zeros
 from tidegate.kernels.order import order
 
@@ -263,19 +263,19 @@ def test_join_rows(one, two):
     publications=st.lists(texts, min_size=1, max_size=4, unique=True),
 )
 def test_notification_ids_tell_content_apart(subscriptions, publications):
-    s = matched_owners.text_hashes(*text_buffers(pa.array(subscriptions, pa.large_string()))[:2])
-    p = matched_owners.text_hashes(*text_buffers(pa.array(publications, pa.large_string()))[:2])
+    s = identity.text_hashes(*text_buffers(pa.array(subscriptions, pa.large_string()))[:2])
+    p = identity.text_hashes(*text_buffers(pa.array(publications, pa.large_string()))[:2])
     n = len(subscriptions)
     start = np.arange(len(publications) + 1, dtype=np.int64) * n
     found = set()
     for time in (0, 1, -(10**15)):
-        digits = matched_owners.notification_ids(
+        digits = identity.notification_ids(
             start, np.tile(s, (len(publications), 1)), p, np.full(len(publications), time)
         )
         names = [bytes(row).decode() for row in digits]
         assert all(len(name) == 32 and set(name) <= set("0123456789abcdef") for name in names)
         found.update(names)
         if n > 1:  # the same pair has the same id wherever it stands
-            again = matched_owners.notification_ids(np.array([0, 1], np.int64), s[1:2], p[:1], np.array([time]))
+            again = identity.notification_ids(np.array([0, 1], np.int64), s[1:2], p[:1], np.array([time]))
             assert bytes(again[0]).decode() == names[1]
     assert len(found) == 3 * n * len(publications)

@@ -181,11 +181,11 @@ def test_the_rows_kept_are_those_the_model_takes(rows, cut):
     kept = list(range(len(rows))) if batch.kept is None else batch.kept.tolist()
     assert kept == good
     assert [fault.row for fault in faults] == [i for i in range(len(rows)) if i not in good]
-    alone = ArrowBatch(table.take(pa.array(good, pa.int64())), distinct=False)
+    alone = ArrowBatch(table.take(pa.array(good, pa.int64())))
     assert all(alike(array, alone.arrays[name]) for name, array in batch.arrays.items())
     for row, reason in faults:
         with pytest.raises(tg.PublicationError) as error:
-            ArrowBatch(table.slice(row, 1), distinct=False)
+            ArrowBatch(table.slice(row, 1))
         assert reason == str(error.value).removesuffix("row 0") + f"row {row}"
 
 
@@ -193,7 +193,7 @@ def test_the_rows_kept_are_those_the_model_takes(rows, cut):
 
 
 def same(table):
-    strict, trusted = ArrowBatch(table, distinct=False), ArrowBatch.trusted(table)
+    strict, trusted = ArrowBatch(table), ArrowBatch.trusted(table)
     sifted, faults = sift(table)
     assert faults == []
     assert sifted.kept is None
@@ -256,20 +256,8 @@ def test_all_ways_read_every_type_the_same():
     same(table.slice(1).combine_chunks().to_batches()[0])
 
 
-def test_publications_twice_are_a_matter_of_asking():
-    table = columns(3, id=["p", "q", "p"])
-    with pytest.raises(tg.PublicationError, match="'p' twice"):
-        ArrowBatch(table)
-    assert ArrowBatch(table, distinct=False).length == 3
-    assert same(table).length == 3
-    assert ArrowBatch(columns(3, id=["p", "q", "p"], phase=["START", None, "END"])).length == 3
-
-
-def test_ids_of_one_hash_are_told_apart(monkeypatch):
-    monkeypatch.setattr("tidegate.index.batch.text_hashes", lambda starts, _: np.zeros((len(starts) - 1, 2), np.uint64))
-    assert ArrowBatch(columns(3)).length == 3
-    with pytest.raises(tg.PublicationError, match="'p1' twice"):
-        ArrowBatch(columns(3, id=["p1", "p0", "p1"]))
+def test_publications_may_be_there_twice():
+    assert same(columns(3, id=["p", "q", "p"])).length == 3
 
 
 def test_nothing_may_be_left():

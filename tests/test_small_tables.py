@@ -83,7 +83,6 @@ WRONG = {
     "no source": table().set_column(1, "source", pa.array([None], pa.string())),
     "no time": table().drop_columns(["time"]),
     "a number as time": table().set_column(2, "time", pa.array([1.0])),
-    "twice the same": table(x=pa.array([1.0, 2.0])).set_column(0, "id", pa.array(["p", "p"])),
     "a column event": table(event=pa.array([1.0])),
     "an unknown phase": table(phase=pa.array(["BEGIN"])),
     "an end before the start": table(

@@ -95,7 +95,7 @@ class UnknownSubscription(TidegateError, KeyError):
 
 
 class PublicationError(TidegateError, ValueError):
-    """A publication cannot be taken: wrong types, NaN, infinities, time without a zone, an id given twice."""
+    """A publication cannot be taken: wrong types, NaN, infinities, time without a zone."""
 
     code = "publication"
 

@@ -184,7 +184,7 @@ class Publication:
     """Something that happened: a reading, an event, a log line.
 
     ``attributes`` holds any number of values; None among them means missing. An event that lasts is published once
-    with ``start`` and ``end``, or in two parts of the same ``id``, ``phase`` START and END.
+    with ``start`` and ``end``, or in two parts of the same source and id, ``phase`` START and END.
     """
 
     id: str

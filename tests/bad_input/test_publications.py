@@ -79,10 +79,6 @@ def test_no_publications_at_all(engine, what):
     refused(engine, lambda: engine.publish(what), tg.PublicationError)
 
 
-def test_a_publication_twice(engine):
-    refused(engine, lambda: engine.publish([pub(), pub()]), tg.PublicationError, "each publication once", "'p' twice")
-
-
 # --- publications as tables ---------------------------------------------------------------------------------------
 
 
@@ -124,8 +120,6 @@ TABLES = {
     "id numbers": (lambda: table(id=[1, 2]), "strings as id", "int64", "column 'id'"),
     "id long": (lambda: table(id=["p", HUGE]), "at most 1048576 characters"),
     "id rather long": (lambda: table(id=["p", "x" * 1025]), "at most 1024 characters as the id", "row 1"),
-    "id twice": (lambda: table(id=["p", "p"]), "each publication once", "'p' twice"),
-    "id and phase twice": (lambda: table(id=["p", "p"], phase=["END", "END"]), "each publication once", "'p' twice"),
     "id not utf-8": (lambda: table(id=not_utf8()), "Unicode text"),
     "time text": (lambda: table(time=["now", "then"]), "timestamps with a time zone as time", "string"),
     "time naive": (lambda: table(time=stamps([NOW, NOW], zone=None)), "timestamps with a time zone", "without one"),

@@ -24,6 +24,7 @@ path = "notifications"
 
 [run]
 checkpoint = "checkpoint"
+ahead = "off"
 """
 SUBSCRIPTIONS = [
     {"id": "s1", "subscriber": "ann", "where": "no2 > 40"},

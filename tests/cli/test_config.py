@@ -169,7 +169,7 @@ WRONG = [
     (changed(source='[source]\ntype = "log"'), "a key path; got only type; at source.path"),
     (
         changed(source=f"{SOURCE}\npieced = 4"),
-        "a key of keep_bytes, keep_seconds, path, pieces, rows, type; "
+        "a key of keep_bytes, keep_seconds, path, pieces, rows, starting, type; "
         "got 'pieced' (did you mean pieces?); at source.pieced",
     ),
     (changed(source=f"{SOURCE}\nrows = 0"), "a whole number from 1; got 0; at source.rows"),

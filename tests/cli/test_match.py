@@ -95,8 +95,6 @@ def test_match_groups_alike_whatever_the_kinds_of_values(tmp_path):
         ("e1", ["s1", "s2", "s3"]),
         ("e0", ["s1", "s3"]),
     ]
-    twice = lines(tmp_path / "twice.jsonl", [{**records[0], "note": note} for note in ("a", 1)])
-    assert "the id 'e1' twice" in refused("match", files[0], twice, "--grouped")
 
 
 def test_match_takes_attributes_of_several_types(tmp_path, subscriptions):
@@ -152,8 +150,6 @@ def test_match_names_the_place_of_broken_input(tmp_path, subscriptions, publicat
     path = tmp_path / "publications.jsonl"
     path.write_text('{"id": "p1"\n')
     assert f"{path}, line 1, column " in refused("match", subscriptions, path)
-    twice = lines(tmp_path / "twice.jsonl", [PUBLICATIONS[0], PUBLICATIONS[0]])
-    assert f"the id 'p1' twice; at one batch of {twice}, lines 1 to 2" in refused("match", subscriptions, twice)
     bad = lines(tmp_path / "bad.jsonl", [SUBSCRIPTIONS[0], {**SUBSCRIPTIONS[1], "where": "no2 >"}])
     message = refused("match", bad, publications)
     assert f"subscription 's2', {bad}, line 2\n" in message

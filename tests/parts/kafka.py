@@ -15,7 +15,7 @@ import struct
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -43,10 +43,12 @@ class Broker(NamedTuple):
     servers: str  # what clients call bootstrap servers
     pid: int
 
-    def create(self, topic: str, partitions: int = 1) -> None:
+    def create(self, topic: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
         """Make a topic: Spark's source wants it there."""
         name = topic.encode()
-        wanted = struct.pack(f">ih{len(name)}sihii", 1, len(name), name, partitions, 1, 0, 0)
+        wanted = struct.pack(f">ih{len(name)}sihii", 1, len(name), name, partitions, 1, 0, len(settings or {}))
+        for text in (text.encode() for setting in (settings or {}).items() for text in setting):
+            wanted += struct.pack(f">h{len(text)}s", len(text), text)
         answer = _ask(self.servers, _CREATE_TOPICS, 2, wanted + struct.pack(">i?", 30_000, False))
         start = 4 + 4 + 2 + len(name)  # throttle time, number of topics, the topic
         (code,) = struct.unpack_from(">h", answer, start)

@@ -187,14 +187,15 @@ class Absent(Pattern):
         self.moment = -math.inf
 
     def begin(self, clock) -> None:
-        first = self.subscription.active_from
+        first, newest = self.subscription.active_from, clock + self.world.lateness
         if not self.by_source:
-            self.heard.append(Heard(clock if first is None else max(clock, microseconds(first)), None, ()))
+            self.heard.append(Heard(newest if first is None else max(newest, microseconds(first)), None, ()))
 
     def step(self, publication) -> list[Told]:
         if holds(self.condition, publication):
-            source = publication.source if self.by_source else None
-            self.heard.append(Heard(microseconds(publication.time), source, (publication.id,)))
+            source, time = publication.source if self.by_source else None, microseconds(publication.time)
+            if self.by_source or time >= self.heard[-1].time:  # it counts from when it was made, whatever is older
+                self.heard.append(Heard(time, source, (publication.id,)))
         return []
 
     def expire(self, upto) -> list[Told]:

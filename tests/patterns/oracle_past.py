@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class Event:
-    """Something with an id, a start and, once it is known, an end. No two are the same, whatever their ids."""
+    """Something with a source, an id, a start and, once it is known, an end. No two are the same."""
 
-    def __init__(self, id: str, start: int, end: int | None, number: int) -> None:
-        self.id, self.start, self.end = id, start, end
+    def __init__(self, source: str, id: str, start: int, end: int | None, number: int) -> None:
+        self.source, self.id, self.start, self.end = source, id, start, end
         #: Of the first of its publications, in order of appearance.
         self.number = number
         #: The time of the last of its publications, and its place in the history.
@@ -94,7 +94,8 @@ class Events:
         start, end = (None if when is None else microseconds(when) for when in (publication.start, publication.end))
         phase, known = publication.phase, None
         for event in self.begun:
-            if event.id == publication.id and not self.is_forgotten(event, time):
+            is_same = event.source == publication.source and event.id == publication.id
+            if is_same and not self.is_forgotten(event, time):
                 known = event
         if phase == "END":
             end = first_of(end, time)
@@ -105,7 +106,7 @@ class Events:
         if reason := refusal(publication, start, end, known):
             self.refused[reason] += 1
             return []
-        event = known if phase == "END" else Event(publication.id, start, end, number)
+        event = known if phase == "END" else Event(publication.source, publication.id, start, end, number)
         interval = None if phase == "START" else (event.start, end)
         seen = Seen(publication, event, number, start, end, interval, time)
         told = [t for follower in self.followers.values() for t in follower.step(seen)]

@@ -8,13 +8,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from tests.oracle import holds, microseconds
+from tests.oracle_identity import PHASES, text_hash
 from tidegate.model import Publication, Subscription, moment
 
 if TYPE_CHECKING:
     from tests.patterns.oracle import World
-
-#: Of one time and id these follow each other.
-PHASES = (None, "START", "INSTANT", "END")
 
 
 class Told(NamedTuple):
@@ -37,8 +35,10 @@ def in_order(told: list[Told]) -> list[Told]:
     return sorted(told, key=lambda t: (t.time, t.subscription))
 
 
-def order(publication: Publication) -> tuple[int, str, int]:
-    return microseconds(publication.time), publication.id, PHASES.index(publication.phase)
+def order(publication: Publication) -> tuple[int, str, int, tuple[int, int]]:
+    """Of one time and id the phases follow each other; then sources are in a fixed order, which is that of a hash."""
+    phase, source = PHASES.index(publication.phase), text_hash(publication.source)
+    return microseconds(publication.time), publication.id, phase, source
 
 
 def duration(text: str) -> int:

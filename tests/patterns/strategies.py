@@ -4,7 +4,7 @@ exact expiries and disorder happen, few values, and few filters, so that subscri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from random import Random
@@ -282,25 +282,31 @@ def lasting(dice: Dice, least: int = 4, most: int = 24, disorder: int = 2, mixed
     All that is drawn here follows the rules, unless its disorder puts an END before its START.
     """
     found: list[Publication] = []
-    running: dict[str, float] = {}
+    running: dict[tuple[str, str], float] = {}
+    begun: set[tuple[str, str]] = set()
     second = disorder
     for i in range(dice(range(least, most + 1))):
         second += dice([0, 0, 0, 1, 1, 2, 4])
         time = second - dice(range(disorder + 1))
         phase = dice([None, None, "START", "START", "END", "END", "INSTANT"])
         phase = "START" if phase == "END" and not running else phase
-        # Ids have nothing to do with the order.
-        id, start, end = f"{dice('qpé')}{(i * 7) % 100}", None, None
+        # Ids have nothing to do with the order. Some are those of an event that another source has running.
+        id, source, start, end = f"{dice('qpé')}{(i * 7) % 100}", dice("xyz"), None, None
+        if running and dice([True, *[False] * 3]):
+            known = dice(sorted(running))[1]
+            if others := [other for other in "xyz" if (other, known) not in begun]:
+                id, source = known, dice(others)
         if phase == "START":
             start = dice([None, None, time, time - 1, time - 3, time + 1])
-            running[id] = time if start is None else start
+            running[source, id] = time if start is None else start
+            begun.add((source, id))
         elif phase == "END":
-            id = dice(sorted(running))
-            begun = running.pop(id)
-            start = dice([None, None, begun])
-            end = dice([None, time, begun, begun + 1, begun + 3])
-            if max(begun, time if end is None else end) == begun:
-                end = begun
+            source, id = dice(sorted(running))
+            first = running.pop((source, id))
+            start = dice([None, None, first])
+            end = dice([None, time, first, first + 1, first + 3])
+            if max(first, time if end is None else end) == first:
+                end = first
         else:
             start, end = dice([(0, 0), (None, None), (-2, None), (None, 1), (-1, 0), (-3, -1), (-2, 2), (1, 3)])
             if phase == "INSTANT" and None not in (start, end):
@@ -309,9 +315,7 @@ def lasting(dice: Dice, least: int = 4, most: int = 24, disorder: int = 2, mixed
         when = {name: None if x is None else at(x) for name, x in (("start", start), ("end", end))}
         until = dice([None, None, at(time), at(time + 2), at(time - 2)])
         found.append(
-            Publication(
-                id, dice("xyz"), at(time), attributes(dice, time, mixed), phase=phase, valid_until=until, **when
-            )
+            Publication(id, source, at(time), attributes(dice, time, mixed), phase=phase, valid_until=until, **when)
         )
     return found
 
@@ -333,17 +337,6 @@ def unruly(dice: Dice, least: int = 4, most: int = 24, disorder: int = 2) -> lis
     return found
 
 
-def without_repetition(batch: list[Publication]) -> Iterator[list[Publication]]:
-    """Cut where an id and phase come again, which one batch may not have."""
-    part: list[Publication] = []
-    for publication in batch:
-        if (publication.id, publication.phase) in {(p.id, p.phase) for p in part}:
-            yield part
-            part = []
-        part.append(publication)
-    yield part
-
-
 def looks_back(
     dice: Dice, stream: list[Publication], most: int = 6, depth: int = 3, ordinary: bool = True, ends: bool = True
 ) -> list[Action]:
@@ -362,7 +355,7 @@ def looks_back(
     alive, coming = coming[:first], coming[first:]
     script, newest = [Action("subscribe", s) for s in alive], START
     cuts = [dice(range(len(stream) + 1)) for _ in range(dice([0, 0, 1, 3, 8, len(stream)]))]
-    for batch in (part for piece in pieces(stream, cuts) for part in without_repetition(piece)):
+    for batch in filter(None, pieces(stream, cuts)):
         what = dice(["", "", "", "advance", "subscribe", "subscribe", "unsubscribe"])
         if what == "advance":
             newest += timedelta(seconds=dice([0, 1, 2]))

@@ -149,8 +149,24 @@ def test_disorder_within_the_lateness_equals_sorted(wanted, stream, cuts):
 def running(wanted, lateness: int) -> tg.Engine:
     """An engine whose clock stands at the start already: its first value is not the same in another order."""
     engine = tg.Engine(wanted, lateness=timedelta(seconds=lateness))
-    assert engine.advance(at(lateness)) == []
+    assert engine.advance(at(0)) == []
     return engine
+
+
+@examples(40)
+@given(wanted=subscriptions(plain=False), stream=streams(), cuts=cuts, data=st.data())
+def test_the_lateness_delays_and_no_more(wanted, stream, cuts, data):
+    """Also what is told first, to subscriptions that were there before the clock ran and to those made later."""
+    batches, end = [list(batch) for batch in pieces(in_order(stream), cuts)], end_of(stream)
+    first, lateness = data.draw(st.integers(0, len(wanted))), data.draw(st.sampled_from([1, 5, 60]))
+    told = []
+    for seconds in (0, lateness):
+        engine = tg.Engine(wanted[:first], lateness=timedelta(seconds=seconds))
+        found = [n for batch in batches[:1] for n in engine.publish(batch)]
+        for subscription in wanted[first:]:
+            engine.subscribe(subscription)
+        told.append(sorted(found + everything(engine, batches[1:], end), key=lambda n: (n.time, n.id)))
+    assert told[0] == told[1]
 
 
 @examples(25)

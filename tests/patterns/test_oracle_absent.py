@@ -29,7 +29,7 @@ def test_absent_from_the_beginning():
     assert short(made.advance(at(200))) == []
 
 
-def test_absent_counts_from_the_clock_at_which_it_was_made():
+def test_absent_counts_from_when_it_was_made():
     made = world()
     made.publish([pub("x", 5)])
     made.advance(at(7))
@@ -45,11 +45,12 @@ def test_absent_counts_from_the_first_of_a_call():
     assert short(made.publish([pub("b", 20), pub("a", 5)])) == [(15, "")]
 
 
-def test_absent_with_lateness_counts_from_the_clock():
-    made = world("absent('PT10S', FALSE)", lateness=3)
+def test_absent_with_lateness_counts_from_what_appeared():
+    made = world("absent('PT10S', t = 'f')", lateness=3)
     made.publish([pub("a", 5)])
-    assert short(made.advance(at(14.9))) == []
-    assert short(made.advance(at(15))) == [(12, "")]
+    made.publish([pub("b", 4, t="f")])
+    assert short(made.advance(at(17.9))) == [], "the clock is behind by the lateness"
+    assert short(made.advance(at(18))) == [(15, "")], "and b came before the silence began"
 
 
 def test_absent_per_source():

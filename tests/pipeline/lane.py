@@ -20,6 +20,7 @@ from tidegate.pipeline.select import Select, Subscriptions
 from tidegate.pipeline.shard_parts import ShardFiles
 from tidegate.pipeline.shard_state import CombineSettings, ShardState
 from tidegate.pipeline.task import ReceiptRows, SelectTask
+from tidegate.runs.quarantine import Quarantine
 from tidegate.runs.sinks import COUNTS, Receipts, Sent
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
@@ -117,15 +118,19 @@ class State:
 class Lane:
     """A log, a registry, select and combine, and what Spark does between them."""
 
-    def __init__(self, directory, lateness=0.0, count=2):
+    def __init__(self, directory, lateness=0.0, count=2, ahead=None, now=None):
         self.registry = tg.Registry(directory / "registry.db")
         self.registry.needs("lane", 0)
-        self.log = tg.Log(directory / "log", version=lambda: self.registry.version)
+        #: The time of day when publications are appended, in microseconds since 1970.
+        self.now = tg.model.micros(TIME) if now is None else now
+        self.log = tg.Log(directory / "log", version=lambda: self.registry.version, clock=lambda: self.now)
         self.keys = shard_keys.keys(count)
         self.files = ShardFiles(str(directory / "patterns"))
         subscriptions, halves = Subscriptions(os.fspath(self.registry.index_storage), self.registry), (Sent(),)
         outlet = ReceiptRows(halves, self.files, self.keys)
-        self.work = SelectTask(Select(feed.slices, subscriptions), outlet, None)
+        self.quarantine = Quarantine.at(directory / "quarantine")
+        select = Select(feed.slices, subscriptions, None if ahead is None else int(ahead * 1e6))
+        self.work = SelectTask(select, outlet, self.quarantine)
         settings = CombineSettings(int(lateness * 1e6))
         self.combining = CombineStep(self.files, self.keys, subscriptions, settings, halves, query="lane")
         options = {
@@ -135,7 +140,7 @@ class Lane:
         }
         self.reader = LogDataSource({**options, "pieces": "3"}).streamReader(None)
         self.states, self.row, self.number, self.told = dict.fromkeys(self.keys), 0, -1, []
-        self.counts, self.clock = {}, None
+        self.counts, self.clock, self.ahead = {}, None, 0
 
     def set(self, **settings):
         """Go on with other settings."""
@@ -160,6 +165,7 @@ class Lane:
         self.told.append(receipts.flat)
         for payload in receipts.of(COUNTS):
             counted = orjson.loads(payload)
+            self.ahead += counted.get("ahead", 0)
             if "shard" in counted:
                 self.counts[counted["shard"]] = counted
 

@@ -41,6 +41,7 @@ url = "notes.db"
 [run]
 checkpoint = "checkpoint"
 lateness = 0
+ahead = "off"
 """
 
 

@@ -141,6 +141,7 @@ grouped = false
 
 [run]
 checkpoint = "checkpoint"
+ahead = "off"
 
 [spark.settings]
 "spark.pyspark.python" = "{python}"

@@ -16,6 +16,7 @@ from tidegate.kernels.past_records import LIST_ORDINAL, REFUSALS
 from tidegate.patterns import past_storage
 from tidegate.pipeline import combine, live_shard
 from tidegate.pipeline import flow as flow_module
+from tidegate.runs.sources import LogSource
 from tidegate.testing import as_table
 
 # --- the lane without Spark -----------------------------------------------------------------------------------------
@@ -255,7 +256,7 @@ checkpoint = "checkpoint"
 {line}
 """
         )
-        flow_of(load(file), None, None, None)
+        flow_of(load(file), None, LogSource(tmp_path / "log"), None)
     assert given == [2.5, 90.0, None]
     file.write_text(file.read_text() + 'keep = "long"')
     with pytest.raises(tg.SettingError, match="a number of 0 or more"):

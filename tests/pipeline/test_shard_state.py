@@ -60,8 +60,8 @@ def test_changes_are_read_as_they_were_written():
     changes = ShardChanges([standing], [(1, 4)])
     _, facts = array_bundle.unpacked(changes.packed())
     assert ShardChanges.unpacked(facts) == changes
-    with pytest.raises(StoreError, match="the changes of a shard in format 1; got 2"):
-        ShardChanges.unpacked({**facts, "format": 2})
+    with pytest.raises(StoreError, match="the changes of a shard in format 2; got 1"):
+        ShardChanges.unpacked({**facts, "format": 1})
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_changes_are_read_as_they_were_written():
     [
         (
             STATE.to_json().replace(f'"format":{FORMAT}', '"format":99'),
-            "the state of a shard in format 1; got format 99",
+            "the state of a shard in format 2; got format 99",
         ),
         ("{}", "the state of a shard; got KeyError"),
         ("no JSON", "the state of a shard; got JSONDecodeError"),
@@ -94,7 +94,16 @@ def test_a_checkpoint_is_what_it_was_begun_as(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"format": 2, "query": "q"}, "a checkpoint of format 1; got format 2"),
+        ({"format": 3, "query": "q"}, "a checkpoint of format 2; got format 3"),
+        (
+            {"format": 1, "query": "q", "source": "log a", "patterns": True, "shards": 2},
+            "of semantics 2; got semantics 1,",
+        ),
+        (
+            {"format": 2, "semantics": 1},
+            r"end it there \(tidegate run FILE --available-now\), then take a new checkpoint",
+        ),
+        ({"format": 2, "semantics": 3}, "a checkpoint of semantics 2; got semantics 3, of a newer Tidegate"),
         ({"query": "q", "source": "log a"}, "a checkpoint of tidegate run; got KeyError"),
         ([], "a checkpoint of tidegate run; got"),
     ],

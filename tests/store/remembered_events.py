@@ -17,7 +17,7 @@ def first(seq: int, id: str | None = None, phase: str | None = None, **fields) -
 
 
 def end(seq: int, of: int, **fields) -> EndedEvent:
-    return EndedEvent(of, seq, "z8", seq * 1_000_000, seq * 1_000_000, f'{{"m":{seq}}}')._replace(**fields)
+    return EndedEvent(of, seq, seq * 1_000_000, seq * 1_000_000, f'{{"m":{seq}}}')._replace(**fields)
 
 
 def refusal(number: int, reason: str = "second start") -> RefusedEvent:

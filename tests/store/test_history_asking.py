@@ -26,15 +26,21 @@ def test_events_are_listed_newest_first(history):
     ended, running = history.event("a"), history.event("b")
     assert ended == (
         *(2, "a", "z7", "START", moment(2_000_000), moment(2_000_000), moment(4_000_000), '{"n":2}'),
-        *(4, "z8", moment(4_000_000), '{"m":4}'),
+        *(4, moment(4_000_000), '{"m":4}'),
     )
-    assert running[5:] == (moment(3_000_000), None, '{"n":3}', None, None, None, None)
+    assert running[5:] == (moment(3_000_000), None, '{"n":3}', None, None, None)
     assert history.event("e1").end == moment(1_000_000)
 
 
 def test_the_newest_event_of_an_id(history):
     history.remember([first(1, "a"), first(2, "a"), first(3, "b")], [], [])
     assert history.event("a").seq == 2
+
+
+def test_the_event_of_a_source(history):
+    history.remember([first(1, "a", source="x"), first(2, "a", source="y"), first(3, "b", source="x")], [], [])
+    assert [history.event("a", source).seq for source in ("x", "y", None)] == [1, 2, 2]
+    assert history.event("b", "y") is None
 
 
 @pytest.mark.contract

@@ -79,7 +79,7 @@ history = History(sys.argv[1])
 seq = history.last
 while True:
     begun = [BegunEvent(seq + i, f"e{seq + i}", "z7", "START", 0, 0, None, "{}") for i in range(1, 4)]
-    history.remember(begun, [EndedEvent(seq + 1, seq + 4, "z7", 0, 0, "{}")], [])
+    history.remember(begun, [EndedEvent(seq + 1, seq + 4, 0, 0, "{}")], [])
     seq += 4
     print(seq, flush=True)
 """

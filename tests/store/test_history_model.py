@@ -27,10 +27,9 @@ class Model:
         if not 0 < highest <= self.last:
             self.counts.update(one.reason for one in refused)
             self.refused = [*refused[::-1], *self.refused]
-        ids = {one.seq: one.id for one in self.heard}
-        ids |= {one.seq: one.id for one in begun}
+        names = {one.seq: (one.id, one.source) for one in (*self.heard, *begun)}
         more = [heard(one) for one in begun] + [
-            ReplayedPublication(e.seq, e.first, ids.get(e.first, ""), e.source, "END", e.time, None, e.end, e.body)
+            ReplayedPublication(e.seq, e.first, *names.get(e.first, ("", "")), "END", e.time, None, e.end, e.body)
             for e in ends
         ]
         self.heard = sorted(self.heard + [one for one in more if one.seq > self.last])

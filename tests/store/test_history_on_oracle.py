@@ -70,7 +70,7 @@ def test_oracle_has_a_word_for_everything():
         == []
     )
     assert history_reads.events(spoken, 10, 5, running=True) == []
-    assert history_reads.event(spoken, "a") is None
+    assert history_reads.event(spoken, "a", None) is None
     assert not history_reads.has_elder(spoken, KEY, (1, 2), (3, 4), 0)
     for statement in (history_writes.NO_ELDERS, history_reads.HOW_MANY, history_reads.HOW_MANY_REFUSED):
         spoken.execute(statement)

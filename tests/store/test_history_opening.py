@@ -58,6 +58,7 @@ def test_bad_arguments(tmp_path):
             lambda: history.events(before="now"),
             lambda: history.refused(1.5),
             lambda: history.event(7),
+            lambda: history.event("a", 7),
         ):
             with pytest.raises(tg.SettingError):
                 bad()
@@ -94,7 +95,7 @@ def test_a_newer_history(url, tmp_path):
     History(url).close()
     with closing(Database(address(url), lambda database: None)) as database:
         database.write(lambda c: c.execute(text("UPDATE tidegate_schema_version SET version = 99")))
-    with pytest.raises(tg.StoreError, match="a history of schema version 1 or older; got version 99"):
+    with pytest.raises(tg.StoreError, match="a history of schema version 2 or older; got version 99"):
         History(url)
 
 

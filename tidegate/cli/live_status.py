@@ -27,6 +27,7 @@ def rows(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("batch time", f"{numbers['batch_seconds']:.3f} s"),
         ("subscriptions", f"{numbers['subscriptions']:,}"),
         ("late", f"{numbers['late']:,}"),
+        *([("dated ahead", f"{numbers['ahead']:,}")] if numbers.get("ahead") else []),
         *([("shapeless", f"{numbers['shapeless']:,}")] if numbers.get("shapeless") else []),
         ("quarantined", f"{numbers['quarantined']:,}"),
         ("publications", f"{numbers['publications']:,}"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.closing import Closing
+from tidegate.engine.ahead import AheadCheck
 from tidegate.engine.event_history import EventHistory
 from tidegate.engine.explain import Explanation, explain
 from tidegate.engine.pattern_shards import PatternShards
@@ -62,8 +63,11 @@ class Engine(Closing):
         limits: Limits = DEFAULT_LIMITS,
         keep: timedelta | None = None,
         history: EventHistory | None = None,
+        ahead: timedelta | None = None,
+        clock: Callable[[], datetime] | None = None,
     ) -> None:
         self._limits = limits
+        self._ahead = AheadCheck.of(ahead, clock)
         self._index, self._catalogue = Index(), Catalogue()
         keep = kept_by(history, keep)
         self._stage = PatternShards(checked_lateness(lateness), limits.combinations, keep=checked_keep(keep, limits))
@@ -214,11 +218,15 @@ class Engine(Closing):
             if isinstance(publications, Publication | str | bytes | Mapping) or not isinstance(publications, Iterable):
                 raise PublicationError("a list of publications or an Arrow table", shown(publications))
         batch = ObjectBatch(list(publications))
+        if self._ahead is not None:
+            batch = self._ahead.timely(batch)
         return self._grouped(batch, as_dictionary) if grouped else self._listed(batch)
 
     def _publish_table(self, table: pa.Table | pa.RecordBatch, grouped: bool, as_dictionary: bool) -> pa.Table:
         few = publications_of(table)
         batch: Batch = ArrowBatch(table) if few is None else ObjectBatch(few)
+        if self._ahead is not None:
+            batch = self._ahead.timely(batch)
         return self._grouped(batch, as_dictionary) if grouped else self._flat(batch)
 
     def _listed(self, batch: ObjectBatch) -> list[Notification]:
@@ -310,6 +318,11 @@ class Engine(Closing):
         return self._stage.late
 
     @property
+    def ahead(self) -> int:
+        """Publications that were dated too far ahead of the engine's clock, and so not matched."""
+        return 0 if self._ahead is None else self._ahead.refused
+
+    @property
     def unscored(self) -> int:
         """How often a publication had no score for a ``topk``: an attribute was missing, or it is no finite number."""
         return self._stage.count("unscored")
@@ -356,13 +369,15 @@ class Engine(Closing):
         limits: Limits = DEFAULT_LIMITS,
         keep: timedelta | None = None,
         history: EventHistory | None = None,
+        ahead: timedelta | None = None,
+        clock: Callable[[], datetime] | None = None,
     ) -> Engine:
         """The engine of a snapshot, or of several together; the arrays stay in their files until they are touched.
 
         What patterns remember comes back with a single snapshot. Of several, patterns begin anew. With a history, the
         past is what that remembers.
         """
-        engine = cls(limits=limits, keep=keep)
+        engine = cls(limits=limits, keep=keep, ahead=ahead, clock=clock)
         engine._index, engine._catalogue = load(*directories)
         kept = checked_keep(kept_by(history, keep), limits)
         engine._stage = PatternShards.load([Path(directory) for directory in directories], limits.combinations, kept)

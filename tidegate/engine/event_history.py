@@ -50,11 +50,10 @@ class BegunEvent(NamedTuple):
 
 
 class EndedEvent(NamedTuple):
-    """An END of the event whose first publication has the number ``first``."""
+    """An END of the event whose first publication has the number ``first``, and so is of the same source and id."""
 
     first: int
     seq: int
-    source: str
     time: int
     end: int
     body: str
@@ -95,22 +94,25 @@ class EventHistory(Protocol):
     def clear_elders(self) -> None: ...
 
 
-def written(history: EventHistory, batch: Batch, found: Passed, fates: Fates) -> None:
-    """Write to the history which publications of a batch began or ended an event or were refused; durable on return."""
+def written(history: EventHistory, batch: Batch, found: Passed, taken: NDArray[np.bool_], fates: Fates) -> None:
+    """Write to the history which publications of a batch began or ended an event or were refused; durable on return.
+
+    ``taken`` says which of those in ``found`` were given to the shard that asks about the past.
+    """
     fated = np.flatnonzero(fates.fate != NOT_REMEMBERED)
     if not len(fated):
         return
+    rows = _rows(found, taken, fates)[fated]
     if isinstance(batch, ObjectBatch):
-        history.remember(*_events_of_objects(batch, found, fates, fated.tolist()))
+        history.remember(*_events_of_objects(batch, rows.tolist(), fates, fated.tolist()))
     else:
-        history.remember(*_events_of_table(batch, found, fates, fated))
+        history.remember(*_events_of_table(batch, rows, fates, fated))
 
 
 def _events_of_table(
-    batch: Batch, found: Passed, fates: Fates, fated: NDArray[np.int64]
+    batch: Batch, rows: NDArray[np.int64], fates: Fates, fated: NDArray[np.int64]
 ) -> tuple[list[BegunEvent], list[EndedEvent], list[RefusedEvent]]:
-    """What is to be written of the rows of a table, column by column."""
-    rows = found.rows[_places(found.hash, fates.hash[fated])]
+    """What is to be written of these rows of a table, column by column."""
     fate, times = fates.fate[fated], batch.times()[rows]
     first: list[BegunEvent] = []
     ended: list[EndedEvent] = []
@@ -124,9 +126,9 @@ def _events_of_table(
         first = list(map(BegunEvent, numbers, ids, sources, phases, times[some].tolist(), starts, ends, bodies))
     if (some := fate == ENDS_EVENT).any():
         at = fated[some]
-        _, sources, _, bodies = _given(batch, rows[some])
+        *_, bodies = _given(batch, rows[some])
         numbers, began, ends = fates.number[at].tolist(), fates.first[at].tolist(), _whole(fates.times[at, 1])
-        ended = list(map(EndedEvent, began, numbers, sources, times[some].tolist(), ends, bodies))
+        ended = list(map(EndedEvent, began, numbers, times[some].tolist(), ends, bodies))
     if (some := fate < NOT_REMEMBERED).any():
         ids, _, phases, bodies = _given(batch, rows[some], whole=True)
         reasons = [REFUSALS[what] for what in fate[some].tolist()]
@@ -135,15 +137,13 @@ def _events_of_table(
 
 
 def _events_of_objects(
-    batch: ObjectBatch, found: Passed, fates: Fates, fated: list[int]
+    batch: ObjectBatch, rows: list[int], fates: Fates, fated: list[int]
 ) -> tuple[list[BegunEvent], list[EndedEvent], list[RefusedEvent]]:
-    """What is to be written of publications, one after the other."""
+    """What is to be written of these publications, one after the other."""
     first: list[BegunEvent] = []
     ended: list[EndedEvent] = []
     refused: list[RefusedEvent] = []
-    rows = {hash.tobytes(): row for hash, row in zip(found.hash, found.rows.tolist(), strict=True)}
-    for i in fated:
-        row = rows[fates.hash[i].tobytes()]
+    for row, i in zip(rows, fated, strict=True):
         p, time, fate = batch.publications[row], batch.micros[row], int(fates.fate[i])
         (body,) = of_publications([p], whole=fate < NOT_REMEMBERED)
         if fate < NOT_REMEMBERED:
@@ -154,7 +154,7 @@ def _events_of_objects(
             until = None if end != end else int(end)
             first.append(BegunEvent(number, p.id, p.source, p.phase, time, int(start), until, body))
         else:
-            ended.append(EndedEvent(int(fates.first[i]), number, p.source, time, int(end), body))
+            ended.append(EndedEvent(int(fates.first[i]), number, time, int(end), body))
     return first, ended, refused
 
 
@@ -197,13 +197,19 @@ def knows(history: EventHistory, asked: Elder) -> bool:
 _FAR = 2**63
 
 
-def _places(hashes: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """The row of each wanted publication, found by its hash of 128 bits."""
-    order = np.lexsort((hashes[:, 1], hashes[:, 0]))
-    at = np.searchsorted(hashes[order, 0], wanted[:, 0])
-    while (other := np.flatnonzero(hashes[order[at], 1] != wanted[:, 1])).size:  # two with the same first half
-        at[other] += 1
-    return order[at]
+def _rows(found: Passed, taken: NDArray[np.bool_], fates: Fates) -> NDArray[np.int64]:
+    """The row in the batch of each publication that has a fate.
+
+    Those that were taken and are not late, and so before all others, have one each. Both sides are put in one order;
+    publications with the same source, id, phase and time keep the order in which they came, on both sides.
+    """
+    if len(found.rows) == 1:
+        return found.rows
+    here = np.flatnonzero(taken & (found.time >= fates.time.min()))
+    ours = here[np.lexsort((found.time[here], *found.hash[here].T))]
+    rows = np.empty(len(fates.fate), np.int64)
+    rows[np.lexsort((fates.time, *fates.hash.T))] = found.rows[ours]
+    return rows
 
 
 def replayed(history: EventHistory) -> Iterator[list[tuple[Batch, NDArray[np.int64]]]]:
@@ -215,7 +221,7 @@ def replayed(history: EventHistory) -> Iterator[list[tuple[Batch, NDArray[np.int
         try:
             numbers = np.array([one.seq for one in heard], np.int64)
             batches: list[tuple[Batch, NDArray[np.int64]]] = [
-                (ObjectBatch(given) if isinstance(given, list) else ArrowBatch(given, distinct=False), numbers[rows])
+                (ObjectBatch(given) if isinstance(given, list) else ArrowBatch(given), numbers[rows])
                 for rows, given in tables(heard)
             ]
         except (TidegateError, ArithmeticError, KeyError, TypeError, ValueError) as error:  # Arrow's are ValueErrors

@@ -207,7 +207,7 @@ class PatternShards:
         self._past.fates = None
         if not history.serves(self):
             raise StoreError("a history that is open", "one that was closed, or is another engine's", "the history")
-        written(history, batch, found, fates)
+        written(history, batch, found, self._intakes[self._spread].takes(found), fates)
         self._retire(history)
         forgotten = self._past.forgotten
         if forgotten - self._forgotten > _WORTH_FORGETTING:

@@ -70,6 +70,12 @@ class ShardIntake:
         some = np.flatnonzero(np.diff(start))
         return everyone if len(some) == n else everyone.picked(some)
 
+    def takes(self, found: Passed) -> NDArray[np.bool_]:
+        """Which publications passed a filter of the shard."""
+        own = np.concatenate(([0], np.cumsum(self._numbers[found.hits] >= 0)))
+        there: NDArray[np.bool_] = own[found.start[1:]] > own[found.start[:-1]]
+        return there
+
     def _own(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """The values in the shard's columns; NaN where the engine has no such column."""
         own = values[:, self._places] if values.shape[1] else np.empty((len(values), len(self._places)))

@@ -15,8 +15,9 @@ from tidegate.errors import SnapshotError
 __all__ = ["ShardsRecord"]
 
 _FILE = "shards.json"
-#: The format that this Tidegate writes; it reads no other.
-_FORMAT = 1
+#: The format that this Tidegate writes. In format 1 publications and events were known by their ids alone; it is read
+#: where there are no patterns that remember any.
+_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,6 @@ class ShardsRecord:
         """Read that of a snapshot."""
         facts = orjson.loads((directory / _FILE).read_bytes())
         form = facts.pop("format")
-        if form != _FORMAT:
+        if form != _FORMAT and (form != 1 or (directory / "patterns").exists()):
             raise SnapshotError(f"the patterns of a snapshot in format {_FORMAT}", f"format {form}", str(directory))
         return ShardsRecord(**facts)

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from tidegate.errors import PublicationError, shown
 from tidegate.index.checks import REQUIRED, broken_rules
 from tidegate.index.columns import converted, typed
-from tidegate.kernels.matched_owners import text_hashes
+from tidegate.kernels.identity import publication_hashes
 from tidegate.kernels.shape import shaped
 from tidegate.model import RESERVED, Publication, micros
 from tidegate.predicates.column import Column, PointLists, Points, Row, Table, column
 from tidegate.rejected_row import RejectedRow
 from tidegate.shapes.normal_form import LONGEST, SHORTEST
 
-__all__ = ["ArrowBatch", "Batch", "ObjectBatch", "key_of", "sift", "text_buffers"]
+__all__ = ["ArrowBatch", "Batch", "ObjectBatch", "phase_number", "sift", "text_buffers"]
 
 
 def text_buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.bool_]]:
@@ -40,10 +40,9 @@ def text_buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8],
     return starts, bytes_, valid
 
 
-def key_of(publication: Publication) -> bytes:
-    """The key of a publication, as ``Batch.keys`` has it, in UTF-8."""
-    id, phase = publication.id, publication.phase
-    return id.encode() if phase is None else f"{id}\0{phase}".encode()
+def phase_number(publication: Publication) -> int:
+    """The phase of a publication as ``Batch.phases`` has it."""
+    return 0 if publication.phase is None else _PHASES.index(publication.phase)
 
 
 class Batch:
@@ -82,6 +81,10 @@ class Batch:
         """One publication."""
         raise TypeError("a batch of nothing")
 
+    def picked(self, rows: NDArray[np.int64]) -> Self:
+        """A batch of these rows alone."""
+        raise TypeError("a batch of nothing")
+
     def attributes(self, i: int) -> Mapping[str, Any]:
         """The attributes that one publication has, without its fields."""
         raise TypeError("a batch of nothing")
@@ -99,13 +102,10 @@ class Batch:
         """The publications' ids."""
         raise TypeError("a batch of nothing")
 
-    def keys(self) -> pa.Array:
-        """The key of each publication, which no other has: its id, and its phase where there is one."""
-        raise TypeError("a batch of nothing")
-
-    def hashes(self) -> NDArray[np.uint64]:
-        """128 bits of each publication's key."""
-        found: NDArray[np.uint64] = text_hashes(*text_buffers(self.keys())[:2])
+    def hashes(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """128 bits of the source, id and phase of some rows, and 128 bits of the source alone."""
+        ids, sources = text_buffers(self.ids())[:2], text_buffers(self.sources())[:2]
+        found: tuple[NDArray[np.uint64], NDArray[np.uint64]] = publication_hashes(rows, *ids, *sources, self.phases())
         return found
 
     def sources(self) -> pa.Array:
@@ -125,18 +125,15 @@ class ObjectBatch(Batch):
         for p in publications:
             if not isinstance(p, Publication):
                 raise PublicationError("publications", shown(p))
-        if len(publications) > 1:
-            seen: set[tuple[str, str | None]] = set()
-            for p in publications:
-                if (p.id, p.phase) in seen:
-                    raise PublicationError("each publication once", f"the id {shown(p.id)} twice", "one batch")
-                seen.add((p.id, p.phase))
         self.publications = publications
         self.length = len(publications)
         self._micros: list[int] | None = None
 
     def row(self, i: int) -> Row:
         return self.publications[i]
+
+    def picked(self, rows: NDArray[np.int64]) -> Self:
+        return type(self)([self.publications[i] for i in rows.tolist()])
 
     def attributes(self, i: int) -> Mapping[str, Any]:
         return self.publications[i].attributes
@@ -157,14 +154,11 @@ class ObjectBatch(Batch):
     def ids(self) -> pa.Array:
         return pa.array([p.id for p in self.publications], pa.large_string())
 
-    def keys(self) -> pa.Array:
-        return pa.array([key_of(p).decode() for p in self.publications], pa.large_string())
-
     def sources(self) -> pa.Array:
         return pa.array([p.source for p in self.publications], pa.large_string())
 
     def phases(self) -> NDArray[np.uint8]:
-        return np.array([_PHASES.index(p.phase) for p in self.publications], np.uint8)
+        return np.array([phase_number(p) for p in self.publications], np.uint8)
 
     def _read(self, column: Column) -> Points | None:
         how, operand = column.how, column.operand
@@ -182,20 +176,16 @@ class ObjectBatch(Batch):
 class ArrowBatch(Batch):
     """Publications as the rows of an Arrow table, checked column by column.
 
-    ``distinct`` says whether a publication that is there twice is an error. It is not for a stream, which must give
-    the same result wherever it is cut into batches. ``kept`` has the numbers of the table's rows that are in the batch,
-    None where all are.
+    ``kept`` has the numbers of the table's rows that are in the batch, None where all are.
     """
 
     kept: NDArray[np.int64] | None = None
 
-    def __init__(self, table: pa.Table | pa.RecordBatch, *, distinct: bool = True) -> None:
+    def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
         columns = _columns(table)
         for rule in broken_rules(columns):
             raise rule.error(0)
         self._take(columns, table.num_rows)
-        if distinct:
-            self._check_distinct()
 
     @classmethod
     def trusted(cls, table: pa.Table | pa.RecordBatch) -> Self:
@@ -217,6 +207,10 @@ class ArrowBatch(Batch):
     def row(self, i: int) -> Row:
         return _ArrowRow(self.arrays, i)
 
+    def picked(self, rows: NDArray[np.int64]) -> Self:
+        wanted = pa.array(rows)
+        return self._of({name: array.take(wanted) for name, array in self.arrays.items()}, len(rows))
+
     def attributes(self, i: int) -> Mapping[str, Any]:
         return {
             name: value
@@ -230,13 +224,6 @@ class ArrowBatch(Batch):
     def ids(self) -> pa.Array:
         return self.arrays["id"]
 
-    def keys(self) -> pa.Array:
-        ids = self.arrays["id"].cast(pa.large_string())
-        if "phase" not in self.arrays:
-            return ids
-        phases = self.arrays["phase"].cast(pa.large_string())
-        return pc.if_else(phases.is_null(), ids, pc.binary_join_element_wise(ids, pc.fill_null(phases, ""), _NUL))
-
     def sources(self) -> pa.Array:
         return self.arrays["source"].cast(pa.large_string())
 
@@ -249,23 +236,12 @@ class ArrowBatch(Batch):
     def _read(self, column: Column) -> Points | None:
         return column.how.points(column.operand, self.table)
 
-    def _check_distinct(self) -> None:
-        keys = self.keys()
-        hashes = np.sort(text_hashes(*text_buffers(keys)[:2])[:, 0])
-        if not (hashes[1:] == hashes[:-1]).any():
-            return
-        counts = pc.value_counts(keys)  # takes five times as long as hashes, so only where two are the same
-        twice = pc.index(pc.greater(counts.field("counts"), 1), True).as_py()
-        if twice >= 0:
-            name = counts.field("values")[twice].as_py().split("\0")[0]
-            raise PublicationError("each publication once", f"the id {shown(name)} twice", "one batch")
-
 
 def sift(table: pa.Table | pa.RecordBatch) -> tuple[ArrowBatch, list[RejectedRow]]:
     """The rows that are publications as a batch, and a fault for each of the others, in the order of the rows.
 
     The reason is what ``ArrowBatch`` would say of the row. A column of a type that no publication can have is still an
-    error. Publications may be there twice.
+    error.
     """
     columns = _columns(table)
     good = np.ones(table.num_rows, np.bool_)
@@ -311,5 +287,4 @@ class _ArrowRow:
         return (value["lon"], value["lat"]) if isinstance(value, dict) else value
 
 
-_NUL = pa.scalar("\0", pa.large_string())
 _PHASES = (None, "START", "INSTANT", "END")  # as ``kernels/past_records.py`` numbers them

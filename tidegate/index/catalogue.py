@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidegate.errors import SubscriptionError, UnknownSubscription, shown
 from tidegate.index.batch import text_buffers
 from tidegate.index.overflow_file import OverflowFile
-from tidegate.kernels.matched_owners import text_hashes
+from tidegate.kernels.identity import text_hashes
 from tidegate.language import from_json, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Subscription

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.index.batch import Batch, ObjectBatch, key_of, text_buffers
+from tidegate.index.batch import Batch, ObjectBatch, phase_number, text_buffers
 from tidegate.index.catalogue import IDS_OF_DICTIONARY, Catalogue
 from tidegate.index.index import Matches
 from tidegate.index.small_tables import grouped_of
-from tidegate.kernels.matched_owners import notification_ids, notification_ids_of_one, text_hashes
+from tidegate.kernels.identity import notification_ids, notification_ids_of_one, text_hashes
 from tidegate.model import FLAT, GROUPED, Notification, Publication, moment
 from tidegate.patterns import Raised
 
@@ -79,7 +79,9 @@ def listed(batch: ObjectBatch, matches: Matches, catalogue: Catalogue) -> list[N
 def _listed_of_one(
     publication: Publication, when: int, owners: NDArray[np.int32], catalogue: Catalogue
 ) -> list[Notification]:
-    digits = notification_ids_of_one(np.frombuffer(key_of(publication), np.uint8), when, owners, catalogue.hashes)
+    id, phase = publication.id.encode(), 0 if publication.phase is None else phase_number(publication)
+    letters = np.frombuffer(id + publication.source.encode(), np.uint8)
+    digits = notification_ids_of_one(letters, len(id), phase, when, owners, catalogue.hashes)
     text, made = str(digits, "ascii"), Notification._make
     time, ids = moment(when), (publication.id,)
     found = [
@@ -98,13 +100,14 @@ def flat(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
     start, owners = matches
     if not len(owners):
         return _NOTHING
-    rows = np.repeat(np.arange(batch.length), np.diff(start))
+    some = np.flatnonzero(np.diff(start))
+    edges, times = np.append(start[some], start[-1]), batch.times()[some]
+    rows = np.repeat(np.arange(len(some)), np.diff(edges))
     ids = catalogue.texts("id", owners)
-    times = batch.times()
-    digits = notification_ids(start, catalogue.hashes[owners], batch.hashes(), times)
+    digits = notification_ids(edges, catalogue.hashes[owners], batch.hashes(some)[0], times)
     offsets = np.arange(len(owners) + 1, dtype=np.int32) * 32
     names = pa.StringArray.from_buffers(len(owners), pa.py_buffer(offsets), pa.py_buffer(digits))
-    publications = batch.ids().take(pa.array(rows)).cast(pa.string())
+    publications = batch.ids().take(pa.array(some[rows])).cast(pa.string())
     columns = [
         names,
         ids.cast(pa.string()),
@@ -171,14 +174,12 @@ def raised_grouped(
     schema = GROUPED_AS_DICTIONARY if as_dictionary else GROUPED
     if not len(raised):
         return schema.empty_table()
-    publications = raised.raised.array()
-    codes = np.asarray(publications.dictionary_encode().indices.fill_null(-1))
-    order = np.lexsort((codes, raised.moment))
-    moment, code = raised.moment[order], codes[order]
+    order = np.lexsort((*raised.raised_hash.T, raised.moment))
+    moment, cause = raised.moment[order], raised.raised_hash[order]
     is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = (moment[1:] != moment[:-1]) | (code[1:] != code[:-1])
+    is_first[1:] = (moment[1:] != moment[:-1]) | (cause[1:] != cause[:-1]).any(axis=1)
     starts = np.append(np.flatnonzero(is_first), len(order))
     rows = pa.array(order[starts[:-1]])
     lists = pa.LargeListArray.from_arrays(pa.array(starts), _ids(catalogue, numbers[order], as_dictionary))
     times = pa.array(moment[starts[:-1]], _INSTANT)
-    return pa.table([publications.take(rows), times, lists], GROUPED.names).cast(schema)
+    return pa.table([raised.raised.array().take(rows), times, lists], GROUPED.names).cast(schema)

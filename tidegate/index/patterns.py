@@ -17,12 +17,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.errors import SnapshotError
-from tidegate.index.batch import Batch, ObjectBatch, key_of, text_buffers
+from tidegate.index.batch import Batch, ObjectBatch, phase_number, text_buffers
 from tidegate.index.catalogue import Catalogue
 from tidegate.index.index import Index, Matches
 from tidegate.index.segment import Segment
 from tidegate.index.snapshot import assembled, read, read_arrow, write, write_arrow
-from tidegate.kernels.matched_owners import text_hashes, text_hashes_of_two
+from tidegate.kernels.identity import publication_hashes_of_one
 from tidegate.kernels.memory import rows_of
 from tidegate.model import Subscription
 from tidegate.patterns import FAMILIES, Pattern, Standing
@@ -281,9 +281,7 @@ def passed(batch: Batch, matches: Matches, columns: Sequence[Column], rows: NDAr
         rows = np.flatnonzero(np.diff(matches.start))
     is_all = len(rows) == batch.length  # then nothing need be picked
     start, hits = (matches.start, matches.owners) if is_all else rows_of(matches.start, matches.owners, rows)
-    texts = batch.ids(), batch.keys(), batch.sources()
-    ids, keys, sources = texts if is_all else [text.take(pa.array(rows)) for text in texts]
-    offsets, letters, _ = text_buffers(ids)
+    offsets, letters, _ = text_buffers(batch.ids() if is_all else batch.ids().take(pa.array(rows)))
     values = np.full((len(rows), len(columns)), np.nan)
     for i, column in enumerate(columns):
         points = batch.points(column)
@@ -291,18 +289,17 @@ def passed(batch: Batch, matches: Matches, columns: Sequence[Column], rows: NDAr
             values[:, i] = points if is_all else points[rows]
     return Passed(
         rows, batch.times()[rows], offsets - offsets[0], letters[offsets[0] : offsets[-1]], batch.phases()[rows],
-        text_hashes(*text_buffers(keys)[:2]), text_hashes(*text_buffers(sources)[:2]), values, start, hits,
+        *batch.hashes(rows), values, start, hits,
     )  # fmt: skip
 
 
 def _passed_alone(batch: ObjectBatch, matches: Matches, columns: Sequence[Column]) -> Passed:
     """``passed`` for a single publication, without an Arrow array."""
     publication = batch.publications[0]
-    id, key = bytearray(publication.id.encode()), bytearray(key_of(publication))
-    source = bytearray(publication.source.encode())
-    hashes = text_hashes_of_two(np.frombuffer(key, np.uint8), np.frombuffer(source, np.uint8))
+    id, source = (np.frombuffer(bytearray(text.encode()), np.uint8) for text in (publication.id, publication.source))
+    hashes = publication_hashes_of_one(id, source, phase_number(publication))
     points = [column.point(publication) for column in columns]
     return Passed(
-        np.zeros(1, np.int64), batch.times(), np.array([0, len(id)], np.int64), np.frombuffer(id, np.uint8),
+        np.zeros(1, np.int64), batch.times(), np.array([0, len(id)], np.int64), id,
         batch.phases(), hashes[:1], hashes[1:], np.array([points], np.float64), matches.start, matches.owners,
     )  # fmt: skip

@@ -79,6 +79,8 @@ def step_absent(
                     w = table[spot] = watches
                     watches += 1
                     watch_slot[w], watch_source[w, 0], watch_source[w, 1] = s, one, two
+                elif time[item] < heard[w]:  # it waited, and the silence counts from the moment when it had appeared
+                    continue
                 elif not told[w] and heard[w] + window[s] <= time[item] and heard[w] + window[s] <= end[s]:
                     if n == len(slots):
                         slots, moments, items = (

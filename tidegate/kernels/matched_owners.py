@@ -1,6 +1,6 @@
-"""From hits, which are clauses per publication and tile, to owners per publication; and the ids of notifications.
+"""From hits, which are clauses per publication and tile, to owners per publication.
 
-``Segment.match`` calls these loops after ``kernels/select.py``; ``index/notification_tables.py`` calls those for ids.
+``Segment.match`` calls these loops after ``kernels/select.py``.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.compiled import njit
-from tidegate.kernels.encode import mixed
 from tidegate.kernels.fill import ClauseRanges
 
 __all__ = [
-    "EncodedPoints", "join_rows", "notification_ids", "notification_ids_of_one", "open_hits", "owners_of_clauses",
-    "owners_of_hits", "ranges_hold", "rows_of_runs", "text_hashes", "text_hashes_of_two",
+    "EncodedPoints", "join_rows", "open_hits", "owners_of_clauses", "owners_of_hits", "ranges_hold", "rows_of_runs",
 ]  # fmt: skip
 
 
@@ -185,73 +183,3 @@ def join_rows(
         result[at : at + first] = owners[start[p] : start[p + 1]]
         result[at + first : joined[p + 1]] = owners_2[start_2[p] : start_2[p + 1]]
     return joined, result
-
-
-@njit(cache=True, nogil=True)
-def _text_hash(begin: int, end: int, letters: NDArray[np.uint8]) -> tuple[np.uint64, np.uint64]:
-    one, two = np.uint64(0xCBF29CE484222325), np.uint64(0x9AE16A3B2F90404F)
-    for k in range(begin, end):
-        one = (one ^ np.uint64(letters[k])) * np.uint64(0x100000001B3)
-        two = (two + np.uint64(letters[k])) * np.uint64(0xC6A4A7935BD1E995)
-        two ^= two >> np.uint64(29)
-    return mixed(one), mixed(two)
-
-
-@njit(cache=True, nogil=True)
-def text_hashes(offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """128 bits per text."""
-    result = np.empty((len(offsets) - 1, 2), np.uint64)
-    for i in range(len(result)):
-        result[i, 0], result[i, 1] = _text_hash(offsets[i], offsets[i + 1], letters)
-    return result
-
-
-@njit(cache=True, nogil=True)
-def text_hashes_of_two(one: NDArray[np.uint8], two: NDArray[np.uint8]) -> NDArray[np.uint64]:
-    """``text_hashes`` of two texts."""
-    result = np.empty((2, 2), np.uint64)
-    result[0, 0], result[0, 1] = _text_hash(0, len(one), one)
-    result[1, 0], result[1, 1] = _text_hash(0, len(two), two)
-    return result
-
-
-@njit(cache=True, nogil=True)
-def _write_id(
-    digits: NDArray[np.uint8], subscription: NDArray[np.uint64], one: np.uint64, two: np.uint64, when: np.uint64
-) -> None:
-    """32 hexadecimal digits of a notification: of a subscription, of the two halves of a publication, and of a time."""
-    for half in range(2):
-        word = mixed(subscription[half] + mixed((two if half else one) ^ when))
-        for d in range(16):
-            nibble = (word >> np.uint64(60 - 4 * d)) & np.uint64(15)
-            digits[16 * half + d] = nibble + (48 if nibble < 10 else 87)
-
-
-@njit(cache=True, nogil=True)
-def notification_ids(
-    start: NDArray[np.int64],
-    subscription: NDArray[np.uint64],
-    publication: NDArray[np.uint64],
-    time: NDArray[np.int64],
-) -> NDArray[np.uint8]:
-    """32 hexadecimal digits per notification, from the hashes of its subscription and publication and the time.
-
-    Rows as in ``owners_of_hits``: the notifications of publication p are start[p] … start[p + 1].
-    """
-    digits = np.empty((len(subscription), 32), np.uint8)
-    for p in range(len(start) - 1):
-        for i in range(start[p], start[p + 1]):
-            _write_id(digits[i], subscription[i], publication[p, 0], publication[p, 1], mixed(np.uint64(time[p])))
-    return digits
-
-
-@njit(cache=True)
-def notification_ids_of_one(
-    key: NDArray[np.uint8], time: int, owners: NDArray[np.int32], hashes: NDArray[np.uint64]
-) -> NDArray[np.uint8]:
-    """``notification_ids`` of one publication: its key, and the owners it matched with the hashes of all owners."""
-    one, two = _text_hash(0, len(key), key)
-    digits = np.empty((len(owners), 32), np.uint8)
-    for i in range(len(owners)):
-        _write_id(digits[i], hashes[owners[i]], one, two, mixed(np.uint64(time)))
-    return digits

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.compiled import njit
-from tidegate.kernels.encode import mixed
 
 __all__ = [
-    "FilterPairs", "FilterWindows", "by_filters", "chain", "compact_pairs", "digests", "order_ties", "own_numbers",
+    "FilterPairs", "FilterWindows", "by_filters", "chain", "compact_pairs", "order_ties", "own_numbers",
     "rows_of", "take_one", "texts_of",
 ]  # fmt: skip
 
@@ -24,8 +23,10 @@ _jit = njit(cache=True, nogil=True)
 
 
 @_jit
-def _is_before(turn: Any, offsets: Any, letters: Any, phase: Any, a: int, b: int) -> bool:
-    """Whether publication a comes before b of the same time: by turn, by the bytes of its id, by phase, by place."""
+def _is_before(turn: Any, offsets: Any, letters: Any, phase: Any, source: Any, a: int, b: int) -> bool:
+    """Whether publication a comes before b of the same time: by turn, by the bytes of its id, by phase, by the hash of
+    its source, by place.
+    """
     if turn[a] != turn[b]:
         return bool(turn[a] < turn[b])
     i, j = offsets[a], offsets[b]
@@ -38,6 +39,9 @@ def _is_before(turn: Any, offsets: Any, letters: Any, phase: Any, a: int, b: int
         return bool(i == offsets[a + 1])
     if phase[a] != phase[b]:
         return bool(phase[a] < phase[b])
+    for half in range(2):
+        if source[a, half] != source[b, half]:
+            return bool(source[a, half] < source[b, half])
     return bool(a < b)
 
 
@@ -49,8 +53,11 @@ def order_ties(
     offsets: NDArray[np.int64],
     letters: NDArray[np.uint8],
     phase: NDArray[np.uint8],
+    source: NDArray[np.uint64],
 ) -> None:
-    """Put publications of the same time in the order of turns, ids and phases; ``order`` is sorted by time already."""
+    """Put publications of the same time in the order of turns, ids, phases and hashes of sources; ``order`` is sorted
+    by time already.
+    """
     spare = np.empty_like(order)
     begin = 0
     while begin < len(order):
@@ -63,7 +70,9 @@ def order_ties(
                 middle, high = min(low + size, end), min(low + 2 * size, end)
                 i, j, out = low, middle, low
                 while i < middle or j < high:
-                    if j >= high or (i < middle and not _is_before(turn, offsets, letters, phase, order[j], order[i])):
+                    if j >= high or (
+                        i < middle and not _is_before(turn, offsets, letters, phase, source, order[j], order[i])
+                    ):
                         spare[out] = order[i]
                         i += 1
                     else:
@@ -284,16 +293,3 @@ def texts_of(rows: NDArray[np.int64], offsets: NDArray[np.int64], letters: NDArr
         if rows[i] >= 0:
             written[result[i] : result[i + 1]] = letters[offsets[rows[i]] : offsets[rows[i] + 1]]
     return result, written
-
-
-@_jit
-def digests(start: NDArray[np.int64], items: NDArray[np.int64], hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """128 bits per list of publications, from the hashes of its publications in order."""
-    result = np.empty((len(start) - 1, 2), np.uint64)
-    for i in range(len(result)):
-        for half in range(2):
-            word = np.uint64(start[i + 1] - start[i])
-            for j in range(start[i], start[i + 1]):
-                word = mixed(word + mixed(hashes[items[j], half]))
-            result[i, half] = word
-    return result

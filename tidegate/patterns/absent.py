@@ -69,11 +69,11 @@ class Absent(Family):
         self._window.extend(np.array([int(a.numbers[0]) for a in admissions], np.int64))
         self._filter.extend(np.array([a.filters[0] for a in admissions], np.int64))
         self._begin.extend(np.array([a.begins for a in admissions], np.int64))
-        self._asleep.extend(np.array([a.clock is None for a in admissions], np.uint8))
+        self._asleep.extend(np.array([a.made_at is None for a in admissions], np.uint8))
         awake = [
-            (slot, max(a.clock, a.begins))
+            (slot, max(a.made_at, a.begins))
             for slot, a, by in zip(slots, admissions, by_source, strict=True)
-            if a.clock is not None and not by
+            if a.made_at is not None and not by
         ]
         self._watch([slot for slot, _ in awake], [heard for _, heard in awake])
         self._arrange()
@@ -81,11 +81,11 @@ class Absent(Family):
     def filters(self) -> NDArray[np.int64]:
         return self._filter.used
 
-    def wake(self, clock: int) -> None:
-        """Start the watches of subscriptions made before the clock ran: silence counts from its first moment."""
+    def wake(self, first: int) -> None:
+        """Start the watches of subscriptions made before the clock ran: silence counts from the first time of all."""
         slots = np.flatnonzero((self._asleep.used == 1) & (self._by_source.used == 0))
         self._asleep.used[:] = 0
-        self._watch(slots.tolist(), np.maximum(self._begin.used[slots], clock).tolist())
+        self._watch(slots.tolist(), np.maximum(self._begin.used[slots], first).tolist())
         self._place(0)
 
     def _watch(self, slots: Sequence[int], heard: Sequence[int]) -> None:

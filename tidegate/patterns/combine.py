@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernels.memory import digests
+from tidegate.kernels.identity import digests
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import LONG_AGO, Arrivals, Memory
@@ -109,6 +109,7 @@ class Combine:
         groups: dict[str, list[Admission]] = {}
         for number, s in enumerate(standing):
             clock = now if clocks is None else clocks[number]
+            made_at = None if clock is None else clock + self.lateness
             filters = [self.memory.filter(key) for key in s.filters]
             reach, depth = FAMILIES[s.family].window(s.form, s.numbers)
             for f in filters:
@@ -117,7 +118,7 @@ class Combine:
             begins = LONG_AGO if s.begins is None else s.begins
             ends = NEVER if s.ends is None else s.ends - 1
             groups.setdefault(s.family, []).append(
-                Admission(s.owner, s.since, s.until, s.form, s.numbers, filters, clock, begins, ends)
+                Admission(s.owner, s.since, s.until, s.form, s.numbers, filters, made_at, begins, ends)
             )
         for name, admissions in groups.items():
             self.families[name].add(admissions)
@@ -167,7 +168,7 @@ class Combine:
             return SILENCE
         if before is None and first is not None:
             for family in self.families.values():
-                family.wake(first)
+                family.wake(first + self.lateness)
             facts.clock = before = first
         moves = clock is not None and (before is None or clock >= before)
         if not arrivals and not len(self._waiting) and not (moves and self._is_due(clock)):
@@ -263,15 +264,17 @@ class Combine:
             for name in ("moment", "score", "distance", "raised", "items")
         )
         if not ids:
-            return replace(SILENCE, owner=owner, moment=moment, raised=self.memory.texts(raised))
+            texts, hashes = self.memory.texts(raised), self.memory.hashes(raised)
+            return replace(SILENCE, owner=owner, moment=moment, raised=texts, raised_hash=hashes)
         start = parts[0][1].start
         if len(parts) > 1:
             sizes = np.concatenate([np.diff(part.start) for _, part in parts])
             start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
         digest = digests(start, items, self.memory.hash.data)
         return Raised(
-            owner, moment, score, distance, start, self.memory.texts(items), self.memory.texts(raised), digest
-        )
+            owner, moment, score, distance, start, self.memory.texts(items),
+            self.memory.texts(raised), self.memory.hashes(raised), digest,
+        )  # fmt: skip
 
     # --- keeping ----------------------------------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ class Arrivals:
     """The ids: that of i is ``letters[offsets[i]:offsets[i + 1]]``."""
     phase: NDArray[np.uint8]
     hash: NDArray[np.uint64]
-    """128 bits of id and phase."""
+    """128 bits of source, id and phase."""
     source: NDArray[np.uint64]
     """128 bits of the source."""
     values: NDArray[np.float64]
@@ -73,10 +73,10 @@ class Arrivals:
         return Arrivals(time, clock, turn, version, offsets, letters, *rest, start, hits)
 
     def in_order(self, by_turn: bool) -> NDArray[np.int64]:
-        """The rows in the order of time, then of appearance if ``by_turn``, then of id and phase."""
+        """The rows in the order of time, then of appearance if ``by_turn``, then of id, phase and source."""
         order = np.argsort(self.time, kind="stable")
         turn = self.turn if by_turn else np.zeros(len(self), np.int64)
-        order_ties(order, self.time, turn, self.offsets, self.letters, self.phase)
+        order_ties(order, self.time, turn, self.offsets, self.letters, self.phase, self.source)
         return order
 
     @staticmethod
@@ -264,6 +264,12 @@ class Memory:
     def texts(self, items: NDArray[np.int64]) -> Texts:
         """The ids of publications; an empty one for −1."""
         return Texts(*texts_of(items, self.text_end.data, self.letters.data))
+
+    def hashes(self, items: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """128 bits of publications; zeros for −1."""
+        found, there = np.zeros((len(items), 2), np.uint64), items >= 0
+        found[there] = self.hash.data[items[there]]
+        return found
 
     @property
     def is_large(self) -> bool:

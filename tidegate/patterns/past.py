@@ -19,7 +19,7 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.kernels.boxes import COUNT, LOW
-from tidegate.kernels.matched_owners import text_hashes
+from tidegate.kernels.identity import event_hashes
 from tidegate.kernels.memory import texts_of
 from tidegate.kernels.past import step_past
 from tidegate.kernels.past_atoms import COMPARISONS, RELATIONS, UNSURE
@@ -45,7 +45,8 @@ class Fates(NamedTuple):
     """
 
     hash: NDArray[np.uint64]
-    """128 bits of id and phase."""
+    """128 bits of source, id and phase."""
+    time: NDArray[np.int64]
     fate: NDArray[np.int8]
     number: NDArray[np.int64]
     first: NDArray[np.int64]
@@ -173,7 +174,8 @@ class Past(Family):
     def step(self, step: Step) -> FamilyResult:
         memory, asked, stored, n = self.memory, self.asked, self.storage, len(step.start) - 1
         items = np.arange(step.first_item, step.first_item + n)
-        ids = text_hashes(*texts_of(items, memory.text_end.data, memory.letters.data))
+        texts = texts_of(items, memory.text_end.data, memory.letters.data)
+        ids = event_hashes(*texts, memory.source.data[step.first_item : step.first_item + n])
         stored.make_room(step, ids, self.given)
         start, end = self._times()
         given, closing, born = self.given, self.closing.used, self.arrays.facts.born
@@ -208,7 +210,7 @@ class Past(Family):
         decided.stamp += n
         slot, item = told[0] if len(told) == 1 else (np.concatenate(parts) for parts in zip(*told, strict=True))
         stored.note_lengths()
-        self.fates = Fates(memory.hash.data[items], fate, number, first, times)
+        self.fates = Fates(memory.hash.data[items], memory.time.data[items], fate, number, first, times)
         if (is_refused := fate < 0).any():
             counted = self.arrays.facts.refused
             for what, count in zip(*np.unique(fate[is_refused], return_counts=True), strict=True):

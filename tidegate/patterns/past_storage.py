@@ -54,7 +54,7 @@ _FEW_ENDS = 32
 
 
 class PastStorage:
-    """Points of remembered events and values, events by id, and which recollections hold each running event."""
+    """Points of remembered events and values, events by source and id, and which recollections hold running ones."""
 
     def __init__(self, arrays: Arrays, asked: PastQuestions) -> None:
         def rows(name: str, width: int | None = None, dtype: Any = np.int64) -> Growing:
@@ -165,7 +165,7 @@ class PastStorage:
             boxes.length = (end >> level) + 1
 
     def _hash(self, size: int) -> None:
-        """Build the hash table that finds events by their ids, with that size."""
+        """Build the hash table that finds events by source and id, with that size."""
         self.table.replace(np.full(size, -1))
         place_all(self.table.used, np.zeros(self.events.length, np.int64), self.ids.used)
 

@@ -126,8 +126,8 @@ class Admission(NamedTuple):
     numbers: Sequence[float]
     filters: Sequence[int]
     """Numbers of the filters in the shard."""
-    clock: int | None
-    """How far the clock was when it was made; None if it was not running yet."""
+    made_at: int | None
+    """The newest time that had appeared when it was made: the clock and the lateness; None if the clock did not run."""
     begins: int
     """The moment before which it sees nothing."""
     ends: int
@@ -247,8 +247,8 @@ class Family(ABC):
     def remove(self, slots: NDArray[np.int64]) -> None:
         """Remove subscriptions; the others may change their slots."""
 
-    def wake(self, clock: int) -> None:
-        """Called when the clock begins to run. Most families do nothing."""
+    def wake(self, first: int) -> None:
+        """Called with the first time of all, when the clock begins to run. Most families do nothing."""
         return
 
     # --- publications -----------------------------------------------------------------------------------------------

@@ -41,8 +41,8 @@ class Texts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """Owners, moments, scores, distances (NaN: none), ids of publications as lists, the id of the one that raised it,
-    and 128 bits of the publications for the notification's id.
+    """Owners, moments, scores, distances (NaN: none), ids of publications as lists, the id of the one that raised it
+    with its hash of 128 bits, and 128 bits of the publications for the notification's id.
     """
 
     owner: NDArray[np.int64]
@@ -53,6 +53,7 @@ class Raised:
     ids: Texts
     """Those of i are ``start[i]`` to ``start[i + 1]``."""
     raised: Texts
+    raised_hash: NDArray[np.uint64]
     digest: NDArray[np.uint64]
 
     def __len__(self) -> int:
@@ -62,5 +63,5 @@ class Raised:
 _NO_TEXTS = Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))
 SILENCE = Raised(
     np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(1, np.int64),
-    _NO_TEXTS, _NO_TEXTS, np.empty((0, 2), np.uint64),
+    _NO_TEXTS, _NO_TEXTS, np.empty((0, 2), np.uint64), np.empty((0, 2), np.uint64),
 )  # fmt: skip

@@ -1,6 +1,7 @@
 """What a checkpoint belongs to: the query's name, its source and its shards, in the checkpoint's ``tidegate.json``.
 
-``begun`` writes the file when ``Flow`` uses a checkpoint for the first time, and compares with it each time after.
+``begun`` writes the file when ``Flow`` uses a checkpoint for the first time, and compares with it each time after. The
+file also says by which rules notifications were made, so that one checkpoint never has notifications of two kinds.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import orjson
 from tidegate.errors import SettingError, StoreError
 from tidegate.store.storage import storage_at
 
-__all__ = ["Begun", "begun"]
+__all__ = ["SEMANTICS", "Begun", "begun"]
 
 _FILE = "tidegate.json"
-#: The format of the file that this Tidegate writes; it reads no other.
-_FORMAT = 1
+#: The format of the file that this Tidegate writes. Format 1 had no ``semantics``, which is then 1.
+_FORMAT = 2
+#: Raised by every change that gives notifications other ids, or tells others. A checkpoint of another number is
+#: refused: its state and what it has sent would not fit to what comes. 2: publications are known by their sources too.
+SEMANTICS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +43,15 @@ def begun(checkpoint: str, source: str, patterns: bool, shards: int) -> Begun:
     data = storage.read(_FILE)
     if data is None:
         fresh = Begun(uuid4().hex, source, patterns, shards)
-        storage.write(_FILE, orjson.dumps({"format": _FORMAT, **asdict(fresh)}))
+        storage.write(_FILE, orjson.dumps({"format": _FORMAT, "semantics": SEMANTICS, **asdict(fresh)}))
         return fresh
     try:
         facts = orjson.loads(data)
-        form = facts.pop("format")
-        if form != _FORMAT:
+        form, semantics = facts.pop("format"), facts.pop("semantics", 1)
+        if form not in (1, _FORMAT):
             raise StoreError(f"a checkpoint of format {_FORMAT}", f"format {form}", checkpoint)
+        if semantics != SEMANTICS:
+            raise _other_semantics(semantics, checkpoint)
         known = Begun(**facts)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, StoreError):
@@ -56,3 +62,10 @@ def begun(checkpoint: str, source: str, patterns: bool, shards: int) -> Begun:
     if known.patterns != patterns:
         raise SettingError(f"patterns as this checkpoint was begun: {known.patterns}", f"{patterns}", checkpoint)
     return known
+
+
+def _other_semantics(semantics: object, checkpoint: str) -> StoreError:
+    whose = "of a newer Tidegate"
+    if isinstance(semantics, int) and semantics < SEMANTICS:
+        whose = "of an earlier Tidegate: end it there (tidegate run FILE --available-now), then take a new checkpoint"
+    return StoreError(f"a checkpoint of semantics {SEMANTICS}", f"semantics {semantics}, {whose}", checkpoint)

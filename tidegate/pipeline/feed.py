@@ -8,17 +8,19 @@ A row that is no publication becomes a fault, with its reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.index.batch import ArrowBatch, sift
+from tidegate.index.dated_ahead import NO_STAMP, is_dated_ahead, why_refused
 from tidegate.index.versioned import View
 from tidegate.records import expand, expand_attributes
-from tidegate.rejected_row import QuarantinedRow
+from tidegate.rejected_row import QuarantinedRow, RejectedRow
 from tidegate.runs.publication_files import publications
 from tidegate.store.log import Frame, Slice, read
 
@@ -43,6 +45,28 @@ class Arrived(NamedTuple):
     """The number of the first of them in the source, if the source has an order."""
     clock: int | None = None
     """The time of day that they came with, where the source has a clock."""
+    taken: NDArray[np.int64] | None = None
+    """When the source took each of them, in microseconds since 1970; None where no source says so."""
+    ahead: int = 0
+    """How many were refused because they are dated too far ahead of that."""
+
+    def timely(self, ahead: int) -> Arrived:
+        """Without the publications that are dated more than ``ahead`` after they were taken, which become faults."""
+        wrong = None if self.taken is None else is_dated_ahead(self.batch, self.taken, ahead)
+        if wrong is None or self.taken is None:
+            return self
+        kept, gone, sizes, versions = np.flatnonzero(~wrong), np.flatnonzero(wrong), self.sizes, self.versions
+        if sizes is not None:
+            sizes = np.add.reduceat((~wrong).astype(np.int64), np.cumsum(sizes) - sizes)
+            sizes = sizes[sizes > 0]
+        if isinstance(versions, np.ndarray):
+            versions = versions[kept]
+        reasons = map(str, why_refused(self.batch, gone, self.taken, ahead))
+        faults = list(map(QuarantinedRow, reasons, _told(pa.table(self.batch.picked(gone).arrays))))
+        return self._replace(
+            batch=self.batch.picked(kept), versions=versions, faults=[*self.faults, *faults], sizes=sizes,
+            taken=self.taken[kept], ahead=len(faults),
+        )  # fmt: skip
 
 
 class Versions(Protocol):
@@ -69,7 +93,7 @@ def rows(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arri
         parts, faults = [table], list[QuarantinedRow]()
         if "attributes" in table.column_names:
             found, wrong = expand_attributes(table, "attributes", view.names)
-            faults = [QuarantinedRow(fault.reason, _told(table, fault.row)) for fault in wrong]
+            faults = _quarantined(wrong, table)
             parts = [part for _, part in found]
         yield from _sifted(parts, view, version, faults)
 
@@ -82,7 +106,8 @@ def texts(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arr
         values = table.column("value").to_pylist()
         found, wrong = expand(values, view.names)
         faults = [QuarantinedRow(fault.reason, (values[fault.row] or b"").decode(errors="replace")) for fault in wrong]
-        yield from _sifted([part for _, part in found], view, version, faults)
+        taken = _taken(table, [rows for rows, _ in found])
+        yield from _sifted([part for _, part in found], view, version, faults, taken)
 
 
 def files(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
@@ -113,7 +138,8 @@ def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Ar
                 sizes = np.array([frame.batch.num_rows for frame in frames], np.int64)
                 some = sizes > 0
                 each = np.repeat(stamps, sizes)
-                yield Arrived(ArrowBatch.trusted(table), view, each, [], sizes[some], frames[0].first_row)
+                taken = np.repeat(np.array([frame.appended for frame in frames], np.int64), sizes)
+                yield Arrived(ArrowBatch.trusted(table), view, each, [], sizes[some], frames[0].first_row, taken=taken)
 
 
 _KEPT = frozenset({"id", "source", "time", "phase"})
@@ -126,16 +152,47 @@ _NOTHING = pa.table(
 )
 
 
-def _sifted(tables: Iterable[pa.Table], view: View, version: int, faults: list[QuarantinedRow]) -> Iterator[Arrived]:
-    for table in [*tables, *([_NOTHING] if faults else [])]:  # faults are yielded with a table, so there must be one
+def _sifted(
+    tables: Iterable[pa.Table],
+    view: View,
+    version: int,
+    faults: list[QuarantinedRow],
+    taken: Sequence[NDArray[np.int64] | None] = (),
+) -> Iterator[Arrived]:
+    """What is in the tables, of whose rows ``taken`` says when the source took them, and the faults."""
+    for table, stamps in zip_longest(tables, taken):
         batch, found = sift(table)
-        told = [QuarantinedRow(fault.reason, _told(table, fault.row)) for fault in found]
-        yield Arrived(batch, view, version, told if table is not _NOTHING else faults)
+        told = _quarantined(found, table)
+        if stamps is not None and batch.kept is not None:
+            stamps = stamps[batch.kept]
+        yield Arrived(batch, view, version, told, taken=stamps)
+    if faults:  # they are yielded with a table, so there must be one
+        yield Arrived(ArrowBatch.trusted(_NOTHING), view, version, faults)
 
 
-def _told(table: pa.Table, row: int) -> str:
-    values = table.slice(row, 1).to_pylist()[0]
-    return str({name: value for name, value in values.items() if value is not None})
+def _taken(table: pa.Table, parts: Sequence[Any]) -> list[NDArray[np.int64] | None]:
+    """When Kafka took the rows of each part, where its time is that of appending and not one that producers gave."""
+    if "timestamp" not in table.column_names:
+        return [None] * len(parts)
+    times = np.asarray(table.column("timestamp").cast(pa.int64()))
+    taken = np.where(np.asarray(table.column("timestampType")) == _LOG_APPEND_TIME, times, NO_STAMP)
+    return [taken[rows] for rows in parts]
+
+
+def _quarantined(faults: Sequence[RejectedRow], table: pa.Table) -> list[QuarantinedRow]:
+    if not faults:
+        return []
+    rows = _told(table.take(pa.array([fault.row for fault in faults], pa.int64())))
+    return [QuarantinedRow(fault.reason, row) for fault, row in zip(faults, rows, strict=True)]
+
+
+#: Kafka's code for a topic whose ``message.timestamp.type`` is ``LogAppendTime``.
+_LOG_APPEND_TIME = 1
+
+
+def _told(table: pa.Table) -> list[str]:
+    """The rows as people read them in the quarantine."""
+    return [str({name: value for name, value in row.items() if value is not None}) for row in table.to_pylist()]
 
 
 def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

@@ -75,6 +75,7 @@ class Flow:
         quarantine: str | os.PathLike[str] | None = None,
         interval: float = 0.0,
         lateness: float = 5.0,
+        ahead: float | None = None,
         patterns: bool = True,
         clock: float = 0.0,
         combinations: int = DEFAULT_LIMITS.combinations,
@@ -84,6 +85,9 @@ class Flow:
             got = "one without" if not source.ticks else "a run without patterns"
             raise SettingError("a source that can tell the time of day (the log) for a clock", got)
         self._clock = clock
+        if ahead is not None and not source.dates:
+            raise SettingError("a source that says when it took a publication (log, Kafka) for ahead", "one without")
+        self._ahead = None if ahead is None else int(ahead * 1e6)
         if keep is not None and not 0 < keep <= _LONGEST:
             raise SettingError(f"seconds above 0 and at most {_LONGEST} as keep", f"{keep}")
         kept = KEEP if keep is None else int(keep * 1e6)
@@ -128,7 +132,7 @@ class Flow:
         publications, feed = stream(self._source, self._spark, self.query, self._registry, self._clock)
         halves: tuple[WorkerHalf, ...] = tuple(dict.fromkeys(sink.half for sink in self._sinks))
         subscriptions = Subscriptions(self._registry.index_storage, self._registry)
-        select = Select(feed, subscriptions)
+        select = Select(feed, subscriptions, self._ahead)
         if self._files is None:
             receipts = publications.mapInArrow(SelectTask(select, ReceiptRows(halves), self.quarantine), RECEIPTS)
         else:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from math import inf
 
 from pyspark.sql import SparkSession
 
 from tidegate.pipeline.flow import Flow
 from tidegate.pipeline.kafka_sink import Kafka
 from tidegate.pipeline.session import session
-from tidegate.runs.config import Config
+from tidegate.runs.config import Config, RunSection
 from tidegate.runs.sink_sections import KafkaOutput, Output
 from tidegate.runs.sinks import Sink
 from tidegate.runs.sources import Source
@@ -42,11 +43,23 @@ def flow_of(config: Config, spark: SparkSession, source: Source, registry: Regis
         quarantine=run.quarantine,
         interval=run.interval,
         lateness=run.lateness,
+        ahead=_ahead(run, source),
         patterns=run.patterns,
         clock=run.clock,
         combinations=run.combinations,
         keep=run.keep,
     )
+
+
+def _ahead(run: RunSection, source: Source) -> float | None:
+    """Seconds that publications may be dated ahead: if nothing is said a minute beyond the lateness."""
+    if run.ahead is None:
+        return run.lateness + _MINUTE if source.dates else None
+    return None if run.ahead == inf else run.ahead
+
+
+#: What clocks that are set, though not well, differ by at most.
+_MINUTE = 60.0
 
 
 def _sink(output: Output, spark: SparkSession) -> Sink:

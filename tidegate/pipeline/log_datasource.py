@@ -40,7 +40,8 @@ _NOTED = 5.0
 
 
 class LogDataSource(DataSource):
-    """Options: ``path``, ``rows`` per batch, ``pieces`` to cut a batch into, ``registry``, ``storage``, ``query``,
+    """Options: ``path``, ``rows`` per batch, ``pieces`` to cut a batch into, ``starting`` (``latest``: a stream begins
+    after what the log has when it is first read, else with all of it), ``registry``, ``storage``, ``query``,
     ``clock``: seconds between two ticks of the time of day, none by default; and ``shapes``: how the driver looks
     shapes up.
     """
@@ -67,7 +68,7 @@ class _Planner:
             raise SettingError("the directory of a log as option path", "none")
         self.path = str(options["path"])
         self.rows, self.pieces = (_count(options, name, usual) for name, usual in (("rows", BATCH_ROWS), ("pieces", 2)))
-        self.query = options.get("query")
+        self.query, self.starting = options.get("query"), options.get("starting")
         self._tick = int(float(options.get("clock") or 0) * 1e6)
         self._url, self._storage = options.get("registry"), options.get("storage")
         self._shapes = options.get("shapes")
@@ -166,7 +167,8 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"row": self._planner.log.end, **tick}
 
     def initialOffset(self) -> dict[str, int]:
-        return {"row": self._planner.log.begin}
+        log = self._planner.log
+        return {"row": log.end if self._planner.starting == "latest" else log.begin}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._planner.rows)

@@ -33,10 +33,10 @@ __all__ = ["in_order"]
 _ROWS = pa.schema(
     [
         ("shard", pa.int32()), ("time", pa.int64()), ("id", pa.string()), ("phase", pa.int32()),
-        ("record", pa.binary()), ("hits", pa.binary()),
+        ("source", pa.binary()), ("record", pa.binary()), ("hits", pa.binary()),
     ]
 )  # fmt: skip
-_SPARK = "shard int, time bigint, id string, phase int, record binary, hits binary"
+_SPARK = "shard int, time bigint, id string, phase int, source binary, record binary, hits binary"
 #: The time of rows that hold a ``_Seen``: they are sorted before all publications.
 _SEEN = -(2**63)
 #: The arrays of ``Arrivals`` with an entry per publication, in the order in which a record has them; ids and filters
@@ -61,7 +61,7 @@ def in_order(
     quarantine, if there is one.
     """
     rows = source.mapInArrow(SelectTask(select, _PublicationRows(shards), quarantine), _SPARK)
-    each = rows.repartition(len(shards), "shard").sortWithinPartitions("time", "id", "phase")
+    each = rows.repartition(len(shards), "shard").sortWithinPartitions("time", "id", "phase", "source")
     return each.mapInArrow(_ShardInOrder(select.subscriptions, shards, form, combinations), schema)
 
 
@@ -110,7 +110,7 @@ class _PublicationWriter(OutletWriter):
     def close(self, rejected: int) -> Iterator[pa.RecordBatch]:
         if self._first is not None:
             seen, n = orjson.dumps(_Seen(self._first, self._newest, self._layout)), len(self._shards)
-            columns = [list(self._shards), [_SEEN] * n, [""] * n, [0] * n, [seen] * n, [b""] * n]
+            columns = [list(self._shards), [_SEEN] * n, [""] * n, [0] * n, [b""] * n, [seen] * n, [b""] * n]
             arrays = [pa.array(column, field.type) for column, field in zip(columns, _ROWS, strict=True)]
             yield pa.record_batch(arrays, schema=_ROWS)
 
@@ -131,6 +131,7 @@ def _as_rows(key: int, piece: Piece, layout: Layout, view: View) -> pa.RecordBat
         pa.array(a.time),
         ids.cast(pa.string()),
         pa.array(a.phase.astype(np.int32)),
+        _binary(np.arange(n + 1) * 16, a.source.astype(">u8")),  # bytes that Spark sorts as the numbers are
         _binary(np.arange(n + 1) * records.shape[1], records),
         _binary(a.start * 4, number[a.hits]),
     ]

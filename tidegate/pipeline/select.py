@@ -76,7 +76,8 @@ class SelectedBatch:
     """
 
     def __init__(self, arrived: Arrived) -> None:
-        self.batch, self.view, self.versions, self.faults, self.sizes, self.first_row, self.clock = arrived
+        self.batch, self.view, self.versions, self.faults, self.sizes, self.first_row, self.clock = arrived[:7]
+        self.ahead = arrived.ahead
         self.publications = self.batch.length
         self.seconds = 0.0
 
@@ -114,6 +115,9 @@ class Select:
 
     feed: Feed
     subscriptions: Subscriptions
+    ahead: int | None = None
+    """How far after they were taken publications may be dated, in microseconds; None if no matter."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[SelectedBatch]:
-        return map(SelectedBatch, self.feed(batches, self.subscriptions))
+        for arrived in self.feed(batches, self.subscriptions):
+            yield SelectedBatch(arrived if self.ahead is None else arrived.timely(self.ahead))

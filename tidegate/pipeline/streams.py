@@ -29,6 +29,7 @@ def _(source: LogSource, spark: SparkSession, query: str, registry: Registry | N
     spark.dataSource.register(LogDataSource)
     pieces = source.pieces or spark.sparkContext.defaultParallelism
     options = {"path": source.path, "rows": str(source.rows), "pieces": str(pieces), "query": query}
+    options["starting"] = source.starting
     if clock:
         options["clock"] = str(clock)
     if registry is not None:
@@ -52,7 +53,8 @@ def _(source: FilesSource, spark: SparkSession, query: str, registry: Registry |
 
 @stream.register
 def _(source: KafkaSource, spark: SparkSession, query: str, registry: Registry | None, clock: float = 0.0) -> Stream:
-    return spark.readStream.format("kafka").options(**source.options).load().select("value"), feed.texts
+    found = spark.readStream.format("kafka").options(**source.options).load()
+    return found.select("value", "timestamp", "timestampType"), feed.texts
 
 
 @stream.register

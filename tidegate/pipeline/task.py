@@ -140,12 +140,14 @@ class _ReceiptWriter(OutletWriter):
         self._writers = [half.writer(batch, partition) for half in outlet.halves]
         self._shards = outlet.shards
         self._parts = PartWriter(outlet.files, outlet.shards, batch, partition) if outlet.files is not None else None
-        self._counts = {"publications": 0, "notifications": 0, "late": 0, "shapeless": 0, "newest": _LONG_AGO}
+        counted = ("publications", "notifications", "late", "ahead", "shapeless")
+        self._counts = {**dict.fromkeys(counted, 0), "newest": _LONG_AGO}
         self._matching = self._writing = 0.0
 
     def take(self, found: SelectedBatch) -> Iterator[pa.RecordBatch]:
         counts = self._counts
         counts["publications"] += found.publications
+        counts["ahead"] += found.ahead
         if found.publications:
             counts["late"] += int(np.count_nonzero(found.times < self._watermark))
             counts["newest"] = max(counts["newest"], int(found.times.max()))

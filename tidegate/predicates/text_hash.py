@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from tidegate.kernels.matched_owners import text_hashes
+from tidegate.kernels.identity import text_hashes
 from tidegate.predicates.column import ColumnReading, Operand, Points, Row, Table, column, reading
 from tidegate.predicates.folding import folding_of
 from tidegate.predicates.ranges import Point

@@ -26,6 +26,7 @@ from tidegate.runs.toml_sections import (
     location,
     locations,
     number,
+    number_or_off,
     port,
     section,
     table,
@@ -125,6 +126,7 @@ class RunSection:
     quarantine: str | None = key(location, None)
     interval: float = key(number, 0.0)
     lateness: float = key(number, 5.0)
+    ahead: float | None = key(number_or_off, None)
     patterns: bool = key(truth, True)
     clock: float = key(number, 0.0)
     combinations: int = key(count, 1_000)

@@ -33,7 +33,8 @@ METRICS = (
     ShownMetric(
         "tidegate_notifications_total", "notifications", "notifications that went to the sinks since the start"
     ),
-    ShownMetric("tidegate_quarantined_total", "quarantined", "rows that are no publications, put into the quarantine"),
+    ShownMetric("tidegate_quarantined_total", "quarantined", "rows that were put into the quarantine"),
+    ShownMetric("tidegate_ahead_total", "ahead", "publications dated further ahead than is allowed, put there too"),
     ShownMetric("tidegate_late_total", "late", "publications that came later than the lateness that is allowed"),
     ShownMetric("tidegate_shapeless_total", "shapeless", "values that a shape was asked of and that have none"),
     ShownMetric("tidegate_batches_total", "batches", "batches that are done since the start"),

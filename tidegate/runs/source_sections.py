@@ -35,12 +35,13 @@ class LogInput:
     pieces: int | None = key(count, None)
     keep_seconds: float | None = key(number, None)
     keep_bytes: int | None = key(count, None)
+    starting: str | None = key(text, None)
     ends: ClassVar[bool] = True
 
     def open(self) -> Source:
         from tidegate.runs.sources import LogSource
 
-        kept = _given(keep_seconds=self.keep_seconds, keep_bytes=self.keep_bytes)
+        kept = _given(keep_seconds=self.keep_seconds, keep_bytes=self.keep_bytes, starting=self.starting)
         return LogSource(self.path, **_given(rows=self.rows, pieces=self.pieces), **kept)
 
 

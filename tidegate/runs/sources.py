@@ -28,6 +28,10 @@ from tidegate.store.registry import Registry
 __all__ = ["FilesSource", "GeneratorSource", "KafkaSource", "LogSource", "Source"]
 
 
+#: Where a new checkpoint may begin in a log.
+STARTING = ("earliest", "latest")
+
+
 class Source(ABC):
     """A source of publications. A checkpoint belongs to one ``identity``, because offsets mean nothing elsewhere."""
 
@@ -36,6 +40,8 @@ class Source(ABC):
     """Whether publications carry the version of the registry at which they appeared."""
     ticks: ClassVar[bool] = False
     """Whether it can give patterns the time of day, so that their clock runs without publications."""
+    dates: ClassVar[bool] = False
+    """Whether it can say when it took a publication, so that one dated far ahead of that is known."""
 
     def done(self, offset: dict[str, Any]) -> None:
         """All before this offset is processed and need not be kept for this run. ``Flow`` calls it once a minute."""
@@ -51,10 +57,14 @@ class Source(ABC):
 
 
 class LogSource(Source):
-    """The durable local log. What is processed and older than ``keep_seconds`` or beyond ``keep_bytes`` is dropped."""
+    """The durable local log. What is processed and older than ``keep_seconds`` or beyond ``keep_bytes`` is dropped.
+
+    ``starting`` says where a new checkpoint begins: with the ``earliest`` publication or after the ``latest``.
+    """
 
     stamps = True
     ticks = True
+    dates = True
 
     def __init__(
         self,
@@ -64,7 +74,11 @@ class LogSource(Source):
         pieces: int | None = None,
         keep_seconds: float | None = None,
         keep_bytes: int | None = None,
+        starting: str = "earliest",
     ) -> None:
+        if starting not in STARTING:
+            raise SettingError(f"one of {', '.join(STARTING)} as starting", shown(starting))
+        self.starting = starting
         self.path, self.rows, self.pieces = os.path.abspath(path), rows, pieces
         self._age = None if keep_seconds is None else timedelta(seconds=keep_seconds)
         self._size = keep_bytes
@@ -93,6 +107,8 @@ class FilesSource(Source):
 class KafkaSource(Source):
     """A topic whose values are publications in JSON. ``options`` are those of Spark's connector."""
 
+    dates = True
+
     def __init__(
         self, servers: str, topic: str, *, starting: str = "earliest", options: Mapping[str, str] = {}
     ) -> None:
@@ -106,7 +122,7 @@ class GeneratorSource(Source):
     The same seed gives the same publications; after a restart it goes on where the log ends.
     """
 
-    stamps = True  # no ``ticks``: the valley has a time of its own, not the time of day
+    stamps = True  # no ``ticks`` and no ``dates``: the valley has a time of its own, not the time of day
 
     def __init__(
         self,

@@ -36,6 +36,7 @@ class StatusSnapshot:
     sink_seconds: float
     subscriptions: int
     late: int
+    ahead: int
     shapeless: int
     patterns: int
     state_bytes: int
@@ -56,7 +57,8 @@ class Status:
         self._lock = threading.Lock()
         self._recent: deque[tuple[float, int, int]] = deque()
         self._began = monotonic()
-        self.publications = self.notifications = self.quarantined = self.late = self.shapeless = self.batches = 0
+        self.publications = self.notifications = self.quarantined = self.batches = 0
+        self.late = self.ahead = self.shapeless = 0
         self.newest: int | None = None
         self._last, self._batch_seconds, self._task_seconds, self._sink_seconds = -1, 0.0, 0.0, 0.0
         self._count, self._counted = 0, float("-inf")
@@ -65,15 +67,16 @@ class Status:
 
     def add(self, batch: int, counts: Sequence[Mapping[str, Any]], work: float, sinks: float) -> None:
         """A batch is done: what its tasks counted, and how long tasks and sinks took."""
-        publications, notifications, quarantined, late, shapeless = (
+        publications, notifications, quarantined, late, ahead, shapeless = (
             sum(task.get(name, 0) for task in counts)
-            for name in ("publications", "notifications", "quarantined", "late", "shapeless")
+            for name in ("publications", "notifications", "quarantined", "late", "ahead", "shapeless")
         )
         with self._lock:
             self.publications += publications
             self.notifications += notifications
             self.quarantined += quarantined
             self.late += late
+            self.ahead += ahead
             self.shapeless += shapeless
             if publications:
                 newest = max(task.get("newest", LONG_AGO) for task in counts)
@@ -121,6 +124,7 @@ class Status:
                 self._sink_seconds,
                 self._subscriptions(now),
                 self.late,
+                self.ahead,
                 self.shapeless,
                 patterns,
                 size,

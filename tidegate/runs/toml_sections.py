@@ -25,6 +25,7 @@ __all__ = [
     "location",
     "locations",
     "number",
+    "number_or_off",
     "port",
     "section",
     "seed",
@@ -142,6 +143,15 @@ def number(value: Any, at: KeyPosition) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise at.wrong("a number of 0 or more", value)
     return float(value)
+
+
+def number_or_off(value: Any, at: KeyPosition) -> float:
+    """A number, or infinity for "off"."""
+    if value == "off":
+        return math.inf
+    if isinstance(value, str):
+        raise at.wrong('a number of 0 or more, or "off"', value)
+    return number(value, at)
 
 
 def port(value: Any, at: KeyPosition) -> tuple[str, int]:

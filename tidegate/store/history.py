@@ -242,12 +242,16 @@ class History(Closing):
         """How many events are remembered."""
         return int(self._steady(lambda connection: connection.execute(history_reads.HOW_MANY).scalar_one()))
 
-    def event(self, id: str) -> Event | None:
-        """The event of that id, the newest if there are several; None if it is not remembered."""
+    def event(self, id: str, source: str | None = None) -> Event | None:
+        """The event of that id, and of that source if one is given, the newest if there are several; None if it is not
+        remembered.
+        """
         if not isinstance(id, str):
             raise SettingError("the id of an event", shown(id))
+        if not isinstance(source, str | None):
+            raise SettingError("the source of an event, or None", shown(source))
         try:
-            return self._steady(lambda connection: history_reads.event(connection, id))
+            return self._steady(lambda connection: history_reads.event(connection, id, source))
         except UnicodeEncodeError:
             return None
 

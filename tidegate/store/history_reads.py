@@ -59,7 +59,7 @@ def firsts(connection: Connection, after: int, limit: int) -> list[ReplayedPubli
 def ends(connection: Connection, after: int, limit: int) -> list[ReplayedPublication]:
     """The next publications that ended an event, in order of their numbers."""
     e, x = EVENTS.c, ENDS.c
-    fields = x.seq, x.first, e.id, x.source, literal("END"), x.time, null(), x.end_at, x.body
+    fields = x.seq, x.first, e.id, e.source, literal("END"), x.time, null(), x.end_at, x.body
     some = select(*fields).join_from(ENDS, EVENTS, e.seq == x.first).where(x.seq > after)
     return _heard(connection, some.order_by(x.seq).limit(limit))
 
@@ -81,18 +81,18 @@ def events(connection: Connection, limit: int, before: int | None, running: bool
     return [_event(row) for row in connection.execute(some).all()]
 
 
-def event(connection: Connection, id: str) -> Event | None:
-    """The newest event of that id."""
+def event(connection: Connection, id: str, source: str | None) -> Event | None:
+    """The newest event of that id, and of that source if there is one."""
     number = key(id)
-    mine = _LISTING.where(EVENTS.c.id_part == number % PARTS, EVENTS.c.id_key == number)
-    rows = connection.execute(mine.order_by(EVENTS.c.seq.desc())).all()
-    return next((event for event in map(_event, rows) if event.id == id), None)
+    some = _LISTING.where(EVENTS.c.id_part == number % PARTS, EVENTS.c.id_key == number)
+    rows = connection.execute(some.order_by(EVENTS.c.seq.desc())).all()
+    mine = (event for event in map(_event, rows) if event.id == id and source in (None, event.source))
+    return next(mine, None)
 
 
 _LISTING = select(
     *EVENTS.c,
     ENDS.c.seq.label("end_seq"),
-    ENDS.c.source.label("end_source"),
     ENDS.c.time.label("end_time"),
     ENDS.c.end_at.label("known_end"),
     ENDS.c.body.label("end_body"),
@@ -111,7 +111,6 @@ def _event(row: Any) -> Event:
         None if end is None else moment(end),
         row.body,
         row.end_seq,
-        None if row.end_source is None else as_given(row.end_source),
         None if row.end_time is None else moment(row.end_time),
         row.end_body,
     )

@@ -11,7 +11,7 @@ import secrets
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Column, Connection, Index, MetaData, Table, func, select
+from sqlalchemy import Column, Connection, Index, MetaData, Table, func, inspect, select, text
 
 from tidegate.errors import SettingError, shown
 from tidegate.model import NAME_LENGTH
@@ -57,13 +57,13 @@ EVENTS = Table(
     Index("tidegate_events_id", "id_part", "seq", "id_key"),
     **OPTIONS,
 )
-#: A row per END. An event that is running is one without an ``end_at`` and without a row here.
+#: A row per END, which has the source and the id of its event. An event that is running is one without an ``end_at``
+#: and without a row here.
 ENDS = Table(
     "tidegate_ends",
     TABLES,
     Column("seq", NUMBER, primary_key=True, autoincrement=False),
     Column("first", NUMBER, nullable=False),
-    Column("source", words(2 * NAME_LENGTH), nullable=False),
     Column("time", NUMBER, nullable=False),
     Column("end_at", NUMBER, nullable=False),
     Column("body", words(), nullable=False),
@@ -113,7 +113,14 @@ def _create(connection: Connection) -> None:
         connection.execute(STATE.insert(), first)
 
 
-PART = SchemaPart("history", (_create,))
+def _ends_of_the_source(connection: Connection) -> None:
+    """Version 1 let any source end an event, so its table of ENDs had a source. What has ended stays so."""
+    if any(column["name"] == "source" for column in inspect(connection).get_columns(ENDS.name)):
+        quote = connection.dialect.identifier_preparer.quote
+        connection.execute(text(f"ALTER TABLE {ENDS.name} DROP COLUMN {quote('source')}"))
+
+
+PART = SchemaPart("history", (_create, _ends_of_the_source))
 
 
 class ReplayedPublication(NamedTuple):
@@ -142,7 +149,6 @@ class Event(NamedTuple):
     end: datetime | None
     body: str
     end_seq: int | None
-    end_source: str | None
     end_time: datetime | None
     end_body: str | None
 

@@ -96,7 +96,7 @@ def write_events(connection: Connection, first: Iterable[BegunEvent]) -> None:
 
 def write_ends(connection: Connection, ended: Iterable[EndedEvent]) -> None:
     """Write the ends of events."""
-    _insert(connection, ENDS, [(e.seq, e.first, as_kept(e.source), e.time, e.end, e.body) for e in ended])
+    _insert(connection, ENDS, [(e.seq, e.first, e.time, e.end, e.body) for e in ended])
 
 
 def write_refused(connection: Connection, refused: Sequence[RefusedEvent], upto: int) -> None:

@@ -101,7 +101,7 @@ def _batches(publications: pa.Table | list[Publication]) -> list[pa.RecordBatch]
 
 def _checked(publications: pa.Table) -> list[pa.RecordBatch]:
     """Plain columns, as matchers read them and so as they will be mapped: no dictionaries, no views, one type each."""
-    found = ArrowBatch(publications, distinct=False)
+    found = ArrowBatch(publications)
     batch = pa.record_batch(found.arrays)
     pieces = max(1, -(-found.length // _ROWS), min(batch.nbytes // _BYTES, found.length))
     cuts = [found.length * i // pieces for i in range(pieces + 1)]
