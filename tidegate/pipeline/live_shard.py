@@ -16,11 +16,11 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.machine_cache import cache_directory
 from tidegate.patterns import Combine, Raised
 from tidegate.patterns.memory import LONG_AGO, Arrivals
 from tidegate.pipeline.shard_parts import ShardFiles, read_pieces
 from tidegate.pipeline.shard_state import TOGETHER, PartReference, ShardChanges, ShardState, StepRecord
-from tidegate.store.storage import cache_directory
 
 __all__ = ["forget", "live_shard", "stepped"]
 

@@ -24,7 +24,7 @@ from tidegate.errors import SnapshotError, StoreError, TidegateError, shown
 from tidegate.index import Index
 from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.patterns import Patterns
-from tidegate.index.snapshot import save
+from tidegate.index.snapshot import save, write_array
 from tidegate.index.versioned import Ended, Layer, View
 from tidegate.language.limits import NO_LIMITS
 from tidegate.patterns import Pattern
@@ -168,13 +168,12 @@ class IndexLayers:
         place = np.full(len(since), -1, np.int64)
         place[numbers] = np.arange(len(numbers))
 
-        def write(directory: Path) -> None:
-            save(index, catalogue, directory, numbers)
-            np.save(directory / "since.npy", since[numbers])
+        def more(directory: Path) -> None:
+            write_array(directory / "since.npy", since[numbers])
             if len(patterns):
                 patterns.save(directory / "patterns", place)
 
-        self._storage.put(name, write)
+        self._storage.put(name, lambda directory: save(index, catalogue, directory, numbers, more))
         return ManifestLayer(name, len(numbers), ended.numbers, ended.versions)
 
     def _marked(self, named: ManifestLayer, ended: Sequence[tuple[int, int]]) -> ManifestLayer:
