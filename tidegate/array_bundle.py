@@ -42,7 +42,7 @@ def _pieces(arrays: Mapping[str, NDArray[Any]], facts: Any) -> Iterator[Any]:
     flat = {name: np.ascontiguousarray(array).reshape(-1).view(np.uint8) for name, array in arrays.items()}
     described, at = [], 0
     for name, array in arrays.items():
-        described.append([name, array.dtype.str, array.shape, at, zlib.crc32(flat[name])])
+        described.append([name, array.dtype.str, array.shape, at, zlib.crc32(flat[name].data)])
         at += array.nbytes + -array.nbytes % _ALIGN
     head = orjson.dumps({"arrays": described, "facts": facts})
     yield from (_MAGIC, len(head).to_bytes(8, "little"), zlib.crc32(head).to_bytes(4, "little"), head)
@@ -66,7 +66,7 @@ def unpacked(data: Any, at: str = "", verify: bool = True) -> tuple[dict[str, ND
             if min([*shape, count, offset], default=0) < 0:
                 raise ValueError(f"{shape} as a shape")
             array = np.frombuffer(view, np.dtype(dtype), count, start + offset if count else 0).reshape(shape)
-            if verify and check and zlib.crc32(array.reshape(-1).view(np.uint8)) != check[0]:
+            if verify and check and zlib.crc32(array.reshape(-1).view(np.uint8).data) != check[0]:
                 raise ValueError(f"an array {name} that is not as it was written, by its checksum")
             arrays[name] = array
         return arrays, head["facts"]
