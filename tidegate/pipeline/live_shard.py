@@ -83,7 +83,7 @@ def stepped(shard: Combine, step: StepRecord, files: ShardFiles, ids: bool = Fal
     arrivals = list[Arrivals]()
     for part, clock in clocks.before_each():
         if part.file is not None:
-            pieces = read_pieces(files.read(part.file))
+            pieces = read_pieces(files.read(part.file), f"{files.location}/{part.file}")
             arrivals += [piece.taken_by(shard, clock, settings.lateness) for piece in pieces]
     first = clocks.first() if shard.clock is None else None
     raised = shard.take(arrivals, clocks.end, first, ids)

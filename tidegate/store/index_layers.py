@@ -9,10 +9,11 @@ once per machine.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -35,6 +36,8 @@ from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.bulk import without_garbage_collection
 
 __all__ = ["IndexLayers"]
+
+_LOG = logging.getLogger("tidegate")
 
 #: A layer is merged with the one before it unless that one is this many times larger, as ``Index`` does with segments.
 _RATIO = 4
@@ -104,6 +107,19 @@ class IndexLayers:
             self._view = manifest.serial, view
             return view
         raise AssertionError
+
+    def discard_damaged(self) -> None:
+        """If the manifest or a layer of it cannot be read, begin again with none: the registry has what was in them.
+
+        The caller holds the lock.
+        """
+        try:
+            manifest = self.current()
+            for named in manifest.layers if manifest else ():
+                Layer.open(self._storage.local(named.name))
+        except (SnapshotError, StoreError) as error:
+            _LOG.warning("index snapshots are made again from the registry: %s", error)
+            self._publish(Manifest(1 + max(serials(self._storage)), 0, 0, ()))
 
     def _layer(self, name: str) -> Layer:
         return self._opened.get(name) or Layer.open(self._storage.local(name))
@@ -280,8 +296,8 @@ class IndexLayers:
         used, had_one = set[str](), set[str]()
         for serial in serials(self._storage):
             data, is_old = self._storage.read(file_name(serial)), serial <= newest - _KEPT
-            if data:
-                (had_one if is_old else used).update(x.name for x in Manifest.from_json(serial, data).layers)
+            with suppress(StoreError):  # a damaged one, from which nobody can know a layer
+                (had_one if is_old else used).update(x.name for x in Manifest.from_json(serial, data or b"").layers)
             if is_old:
                 self._storage.remove(file_name(serial))
         for name in self._storage.names():

@@ -288,10 +288,13 @@ class Registry(Closing):
     def prepare(self, oldest: int, version: int) -> None:
         """Make sure that index layers stand for these versions, so that workers have only files to map.
 
+        Layers that are damaged or of a format that is not read any more are made again; the first call looks for them.
         Subscriptions that were pruned, because they ended before any version that is needed, are in none of them.
         """
         if self._layers is None:
             self._layers = IndexLayers(self.index_storage, lambda: self._database.exclusive("index-layers"))
+            with self._database.exclusive("index-layers"):
+                self._layers.discard_damaged()
         if self._layers.covers(oldest, version):
             return
         with self._database.exclusive("index-layers"):
