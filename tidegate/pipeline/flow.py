@@ -27,6 +27,7 @@ from tidegate.errors import SettingError
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.combine import KEEP
 from tidegate.pipeline.checkpoint import begun
+from tidegate.pipeline.checkpoint_lock import CheckpointLock
 from tidegate.pipeline.combine import CombineStep, combined
 from tidegate.pipeline.live_shard import forget
 from tidegate.pipeline.select import VERSION, Select, Subscriptions
@@ -97,6 +98,7 @@ class Flow:
         self._spark, self._source, self._registry, self._sinks = spark, source, registry, sinks
         self._checkpoint = os.fspath(checkpoint).rstrip("/")
         self._interval = interval
+        self._lock = CheckpointLock(self._checkpoint)
         self._begun = begun(self._checkpoint, source.identity, patterns, spark.sparkContext.defaultParallelism)
         self.query = self._begun.query
         self._files = ShardFiles(f"{self._checkpoint}/patterns") if self._begun.patterns else None
@@ -116,6 +118,7 @@ class Flow:
             self._start_query(available_now)
         except Exception:
             self._warmup.stop()  # the session may be stopped next
+            self._lock.release()
             raise
         self._maintenance.start()
 
@@ -216,6 +219,7 @@ class Flow:
         forget(self.query)
         for sink in self._sinks:
             sink.close()
+        self._lock.release()
 
     def _end_threads(self) -> None:
         """End the threads of WorkerWarmup and Maintenance, which talk with Java, before the query ends."""

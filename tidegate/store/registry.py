@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import URL, Connection, Select, bindparam, delete, func, select, update
 
 from tidegate.closing import Closing
-from tidegate.errors import SettingError, SubscriptionError, TidegateError, UnknownSubscription, shown
+from tidegate.errors import SettingError, StoreError, SubscriptionError, TidegateError, UnknownSubscription, shown
 from tidegate.index.catalogue import stored
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import Subscription, moment
@@ -301,6 +301,9 @@ class Registry(Closing):
             manifest = self._layers.current()
             if manifest is not None and manifest.covers(oldest, version):
                 return
+            if version > (now_at := self.version):
+                wanted = f"a registry at version {version} or later, with which publications were stamped"
+                raise StoreError(wanted, f"one at {now_at}", str(self._database))
             known = manifest.version if manifest else 0
             until = max(version, known)
             made, ended = self.rows(known, until), self.ended(known, until)
