@@ -26,6 +26,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidegate.errors import SettingError
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.combine import KEEP
+from tidegate.pipeline.begun_batches import check_offsets, note_batch
 from tidegate.pipeline.checkpoint import begun
 from tidegate.pipeline.checkpoint_lock import CheckpointLock
 from tidegate.pipeline.combine import CombineStep, combined
@@ -116,13 +117,14 @@ class Flow:
         self._warmup.start()  # its thread starts the Python workers while Spark plans
         try:
             self._start_query(available_now)
-        except Exception:
+        except Exception as error:
             self._warmup.stop()  # the session may be stopped next
             self._lock.release()
-            raise
+            raise (failure(error) if isinstance(error, Py4JError) else error) from None
         self._maintenance.start()
 
     def _start_query(self, available_now: bool) -> None:
+        check_offsets(self._checkpoint)
         self._registry.needs(self.query, 0)  # keep all versions until the first batch says which it needs
         version = self._registry.version
         self._registry.prepare(version, version)
@@ -162,6 +164,7 @@ class Flow:
         began = perf_counter()
         tell = self._spark.sparkContext.setLocalProperty
         if self._first:
+            note_batch(self._checkpoint, batch)
             self.quarantine.begin(batch)
             self._first = False
         if not self._source.stamps:
