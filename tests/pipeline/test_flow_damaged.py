@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 
 import pytest
 
@@ -56,10 +55,8 @@ def test_a_registry_that_vanishes_under_a_run_stops_it_and_loses_nothing(spark, 
         file.rename(tmp_path / "away.db")
     with tg.Log(tmp_path / "log", version=lambda: 2) as log:
         log.append(readings(100, 100))
-    deadline = time.monotonic() + 120
-    with pytest.raises(tg.TidegateError, match="the file of the database that was opened; got none any more"):
-        while time.monotonic() < deadline:
-            flow.wait(0.5)
+    with pytest.raises(tg.TidegateError, match=r"the file of (a|the) database.*; got none"):
+        flow.wait(120)
     flow.stop()
     (tmp_path / "away.db").rename(file)
     registry.subscribe(tg.Subscription("s2", "ann", "FALSE"))  # version 2

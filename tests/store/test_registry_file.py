@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sqlite3
 from contextlib import closing
 
@@ -36,6 +37,18 @@ def test_a_file_that_vanishes_or_is_replaced_while_it_is_open_is_noticed(tmp_pat
         if not other:
             (tmp_path / "kept.db").rename(path)
             assert [s.id for s in registry] == ["s1"]  # it is back, and nothing is lost
+
+
+def test_a_process_that_comes_later_makes_no_new_file(tmp_path):
+    path = tmp_path / "registry.db"
+    with Registry(path) as registry:
+        pickled = pickle.dumps(registry)
+    path.unlink()
+    with pytest.raises(tg.StoreError, match=f"the file of a database; got none; at {path}"):
+        pickle.loads(pickled).version  # noqa: B018
+    with pytest.raises(tg.StoreError, match=f"the file of a database; got none; at {path}"):
+        Registry(path, create=False)
+    assert not path.exists()
 
 
 def test_publications_stamped_by_a_later_registry_are_not_matched_with_an_older_one(tmp_path):

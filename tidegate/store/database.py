@@ -98,11 +98,12 @@ class Database:
     """One database, whose connections are made when they are needed and never shared with a child process.
 
     ``prepare`` makes or upgrades the tables. It is called each time the database is opened, before any other use.
+    Without ``create`` an SQLite file must be there.
     """
 
-    def __init__(self, url: URL, prepare: Callable[[Database], None]) -> None:
+    def __init__(self, url: URL, prepare: Callable[[Database], None], create: bool = True) -> None:
         self.url = url
-        self._prepare = prepare
+        self._prepare, self._create = prepare, create
         self._engine: Engine | None = None
         self._poller: Any = None
         self._lost: list[weakref.finalize[..., Database]] = []
@@ -205,6 +206,8 @@ class Database:
                 here = file(self.url)
                 if here is not None:
                     refuse_inherited(here)
+                    if not self._create and identity(here) is None:
+                        raise StoreError("the file of a database", "none", here)
                 self._engine = _engine(self.url)
                 self._when_lost(self._engine.dispose)
                 try:

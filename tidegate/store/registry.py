@@ -48,8 +48,9 @@ class RegistryEntry(NamedTuple):
 class Registry(Closing):
     """Subscriptions in a database, shared by any number of processes and threads.
 
-    ``url`` is the path of an SQLite file, which is made if need be, or the URL of a PostgreSQL or MariaDB database.
-    ``storage`` is where index snapshots are kept; for an SQLite file, a directory beside it.
+    ``url`` is the path of an SQLite file, which is made if need be unless ``create`` is false, or the URL of a
+    PostgreSQL or MariaDB database. ``storage`` is where index snapshots are kept; for an SQLite file, a directory
+    beside it.
 
     >>> registry = Registry("registry.db")
     >>> registry.subscribe(Subscription("s1", "ann", "no2 > 40"), Subscription("s2", "bob", "no2 > 90"))
@@ -62,17 +63,18 @@ class Registry(Closing):
         *,
         storage: str | os.PathLike[str] | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        create: bool = True,
     ) -> None:
         where = address(url)
         here = file(where)
         #: Where index snapshots lie; None if no storage was given for a database on a server.
         self.storage = os.fspath(storage) if storage is not None else f"{here}.snapshots" if here else None
         self._limits = limits
-        self._connect(where)
+        self._connect(where, create)
         self._database.open()
 
-    def _connect(self, url: URL) -> None:
-        self._database = Database(url, PART.prepare)
+    def _connect(self, url: URL, create: bool) -> None:
+        self._database = Database(url, PART.prepare, create)
         self._readers = Readers(self._database, current)
         self._layers: IndexLayers | None = None
 
@@ -82,7 +84,7 @@ class Registry(Closing):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.storage, self._limits = state["storage"], state["limits"]
-        self._connect(address(state["url"]))
+        self._connect(address(state["url"]), create=False)  # it was there when it was pickled
 
     def __repr__(self) -> str:
         return f"Registry({str(self._database)!r})"
