@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.parts.profiles import examples
+from tidegate import sealed_directory
+from tidegate.sealed_directory import Seal, seal
 
 WHERE = [
     "x > 3 AND t LIKE 'a%'",
@@ -139,8 +150,78 @@ def test_facts_that_do_not_fit_the_files(tmp_path, change):
     made().save(tmp_path)
     facts = json.loads((tmp_path / "index.json").read_bytes())
     (tmp_path / "index.json").write_text(json.dumps(facts | change))
+    (tmp_path / "files.json").unlink()
+    seal(tmp_path)
     with pytest.raises(tg.SnapshotError, match="expected"):
         tg.Engine.load(tmp_path)
+
+
+def test_a_snapshot_of_this_format_has_a_seal(tmp_path):
+    made().save(tmp_path)
+    (tmp_path / "files.json").unlink()
+    with pytest.raises(tg.SnapshotError, match="a snapshot with a list of its files; got none"):
+        tg.Engine.load(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory):
+    """A snapshot with all kinds of arrays."""
+    path = tmp_path_factory.mktemp("sealed") / "s"
+    saved_files(path)
+    return path
+
+
+@examples(30)
+@given(st.data())
+def test_numbers_that_lead_astray_are_found_although_their_checksum_is_right(sealed, data):
+    """Whatever is in the arrays: an error, or a match that ends. A kernel that reads elsewhere would end the tests."""
+    with TemporaryDirectory() as parent:
+        path = Path(shutil.copytree(sealed, f"{parent}/s"))
+        name = data.draw(st.sampled_from(sorted(p.name for p in path.glob("*.npy"))))
+        array = np.load(path / name)
+        if not array.size or array.dtype.kind == "f":
+            return
+        least, most = np.iinfo(array.dtype).min, np.iinfo(array.dtype).max
+        value = data.draw(st.integers(least, most) | st.integers(max(least, -3), min(most, 600)))
+        array.reshape(-1)[data.draw(st.integers(0, array.size - 1))] = value
+        np.save(path / name, array)
+        (path / "files.json").unlink()
+        seal(path)
+        with suppress(tg.SnapshotError):
+            published(tg.Engine.load(path))
+
+
+@pytest.mark.parametrize(
+    "name", ["start", "owner_start", "open_start", "entry_start", "entry_offset", "axes-row_start"]
+)
+def test_offsets_are_looked_at_each_time(sealed, tmp_path, name, monkeypatch):
+    """Also where the contents of the files are believed because they were verified before."""
+    path = Path(shutil.copytree(sealed, tmp_path / "s"))
+    array = np.load(path / f"{name}.npy")
+    array[len(array) // 2] += 1000
+    np.save(path / f"{name}.npy", array)
+    monkeypatch.setattr(Seal, "verify", lambda self: False)
+    with pytest.raises(tg.SnapshotError, match="a directory with a complete snapshot; got ValueError"):
+        tg.Engine.load(path)
+
+
+def test_large_files_are_read_by_the_first_who_opens_them_and_by_whom_finds_them_changed(sealed, tmp_path, monkeypatch):
+    monkeypatch.setenv("TIDEGATE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sealed_directory, "SMALL", 0)
+    path = Path(shutil.copytree(sealed, tmp_path / "s"))
+    for moment in (path.stat().st_mtime_ns, 0):  # just written, then settled
+        monkeypatch.setattr(sealed_directory, "_SETTLED", moment)
+        assert [Seal.of(path).verify() for _ in range(2)] == [True, True]
+    first = Seal.of(path)
+    first.verify()
+    first.remember()
+    assert Seal.of(path).verify() is False
+    content = bytearray((path / "table.npy").read_bytes())
+    content[-1] ^= 1
+    (path / "table.npy").write_bytes(content)
+    os.utime(path / "table.npy", (1, 1))
+    with pytest.raises(tg.SnapshotError, match=r"a file as it was written; .* by its checksum; at .*table\.npy"):
+        Seal.of(path).verify()
 
 
 def test_no_directory_is_no_snapshot(tmp_path):

@@ -101,3 +101,24 @@ def test_lines_are_appended_as_they_come(tmp_path):
         process.stdin.close()
         assert b"1 publications appended" in process.stderr.read()
     assert process.returncode == 0
+
+
+def test_a_damaged_frame_is_named_and_given_up(tmp_path, file):
+    log = tmp_path / "some.log"
+    for _ in range(3):
+        run("publish", log, file)
+    assert run("log", "check", log).stdout == "9 rows, 0 of them in 0 damaged frames\n"
+    with Log(log, create=False) as opened:
+        at = opened.slices(0, 3, 1)[0].last_byte
+    segment = log / f"{0:020d}.log"
+    content = bytearray(segment.read_bytes())
+    content[at + 100] ^= 1
+    segment.write_bytes(content)
+    found = run("log", "check", log, code=1).stdout.splitlines()
+    assert found == [
+        f"rows 3 to 5: one that is not as it was written, by its checksum; at byte {at} of {segment}",
+        "9 rows, 3 of them in 1 damaged frames",
+    ]
+    assert run("log", "check", log, "--drop").stdout.splitlines()[-1] == "9 rows, 3 of them in 1 dropped frames"
+    assert run("log", "check", log).stdout == "9 rows, 0 of them in 0 damaged frames\n"
+    assert [id for id, _ in logged(log)] == ["p1", "p2", "p3"] * 2

@@ -11,6 +11,7 @@ from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.sources import LogSource
 
 TIME = datetime(2026, 11, 15, tzinfo=UTC)
+UNREADABLE = "expected a checkpoint that Spark can read, or a new one with new sinks"
 
 
 @pytest.mark.parametrize(("keep", "begin"), [({}, 0), ({"keep_bytes": 1}, 3), ({"keep_seconds": 1e9}, 0)])
@@ -45,6 +46,21 @@ def test_upkeep_that_fails_is_tried_again():
             "expected a; got b; at c",
         ),
         ("…\nValueError: no room\nmore", "expected a pipeline that runs; got ValueError: no room"),
+        (
+            "[STREAM_FAILED] Query [id = 81, runId = cd] terminated with exception: Failed to read log file file:/c/0. "
+            "Incomplete log file SQLSTATE: XXKST",
+            f"{UNREADABLE}; got Failed to read log file file:/c/0. Incomplete log file",
+        ),
+        (
+            "py4j.protocol.Py4JJavaError: An error occurred while calling o2.getResult.\n: org.apache.X: awaitResult\n"
+            "Caused by: org.apache.Y: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error.  SQLSTATE: 58030\n",
+            f"{UNREADABLE}; got [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error.",
+        ),
+        (
+            "An error occurred while calling o3.start.\n: com.x.JsonParseException: Unrecognized token\n"
+            "\tat org.apache.spark.sql.StreamMetadata$.read(StreamMetadata.scala:60)",
+            f"{UNREADABLE}; got Unrecognized token",
+        ),
         ("[NO_SUCH_TABLE] It is not there", "expected a pipeline that runs; got It is not there (NO_SUCH_TABLE)"),
     ],
 )

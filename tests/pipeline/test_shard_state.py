@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import orjson
 import pytest
 
@@ -12,6 +14,7 @@ from tidegate.index.versioned import View
 from tidegate.patterns import Standing
 from tidegate.pipeline import live_shard
 from tidegate.pipeline.checkpoint import Begun, begun
+from tidegate.pipeline.shard_parts import read_pieces
 from tidegate.pipeline.shard_state import (
     FORMAT,
     TOGETHER,
@@ -129,3 +132,25 @@ def test_a_task_that_only_feeds_patterns_matches_no_other_subscription(tmp_path,
     references = [PartReference.from_json(row["payload"]) for row in batch.to_pylist() if row["kind"] == "part"]
     assert all(reference.file for reference in references)
     assert len(references) == len(lane.keys)
+
+
+def test_a_part_whose_offsets_lead_astray_is_refused(tmp_path):
+    """Although its checksum is right: kernels rely on them."""
+    lane = Lane(tmp_path)
+    lane.registry.subscribe(*(subscription(number) for number in range(4)))
+    lane.log.append(Stream(1).frame())
+    (partition,) = lane.reader.partitions({"row": 0}, {"row": lane.log.end})
+    with running(Task(0)):
+        list(lane.work(lane.reader.read(partition)))
+    part = next(name for name in sorted(os.listdir(tmp_path / "patterns")) if name.startswith("part-"))
+    arrays, facts = lane.files.read(part)
+    assert len(read_pieces((arrays, facts), part)) == 1
+    for name, wrong in (("0/start", 10**9), ("0/offsets", -1), ("0/hits", 99), ("0/hits", -1)):
+        broken = {key: array.copy() for key, array in arrays.items()}
+        broken[name][1] = wrong
+        lane.files.write(part, array_bundle.packed(broken, facts))
+        with pytest.raises(StoreError, match="a part of a batch; got arrays of other lengths; at part-"):
+            read_pieces(lane.files.read(part), part)
+    for short in (arrays | {"0/time": arrays["0/time"][1:]}, {"0/time": arrays["0/time"]}):
+        with pytest.raises(StoreError, match="a part of a batch"):
+            read_pieces((short, facts), part)

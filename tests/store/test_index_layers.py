@@ -1,7 +1,9 @@
 """Snapshots of versions: whatever was subscribed, ended, merged and tidied, each version matches as an oracle says."""
 
+import shutil
 import threading
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -349,5 +351,37 @@ def test_a_layer_whose_patterns_are_broken_is_an_error(tmp_path):
     shelf.extend(0, 1, world.made(0, 1))
     (path,) = tmp_path.glob("layer-*/patterns/patterns.arrow")
     path.write_bytes(b"no arrow")
-    with pytest.raises(SnapshotError, match="the patterns of a snapshot"):
+    with pytest.raises(SnapshotError, match=r"a file of \d+ bytes; got 8; at .*patterns\.arrow"):
         IndexLayers(tmp_path).view(0, 1)
+
+
+@pytest.mark.parametrize("what", ["layer", "manifest", "gone", "format"])
+def test_layers_that_cannot_be_read_are_made_again_from_the_registry(tmp_path, what, caplog):
+    with Registry(tmp_path / "registry.db") as registry:
+        registry.subscribe(Subscription("s1", "ann", "x > 1"), Subscription("s2", "ann", "topk(1, 'PT1S', x)"))
+        registry.unsubscribe("s1")
+        registry.needs("somebody", 0)
+        registry.prepare(0, 3)
+        storage = Path(registry.index_storage)
+    (layer,), (manifest,) = storage.glob("layer-*"), storage.glob("manifest-*")
+    if what == "gone":
+        shutil.rmtree(layer)
+    elif what == "format":
+        (layer / "index.json").write_text('{"format": 2}')
+        (layer / "files.json").unlink()
+    else:
+        file = {"layer": layer / "since.npy", "manifest": manifest}[what]
+        content = bytearray(file.read_bytes())
+        content[-3] ^= 1
+        file.write_bytes(content)
+    with Registry(tmp_path / "registry.db") as registry:
+        registry.prepare(0, 3)
+        assert "index snapshots are made again from the registry: expected" in caplog.text
+        view = IndexLayers(storage).view(0, 3)
+        assert view.since.tolist() == [1, 2]
+        assert view.until(np.array([0])).tolist() == [3]
+        assert len(view.patterns) == 1
+    caplog.clear()
+    with Registry(tmp_path / "registry.db") as registry:
+        registry.prepare(0, 3)
+    assert not caplog.text

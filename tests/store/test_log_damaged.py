@@ -14,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.parts.profiles import examples
 from tests.store.log_contents import ids
 from tests.store.writing import rows
 from tidegate.errors import StoreError
 from tidegate.store import log_intake
 from tidegate.store.log import Log, read
+from tidegate.store.log_check import damaged, drop
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +119,81 @@ def test_a_damaged_frame_is_an_error(five, tmp_path):
         data.write_bytes(content[:72] + bytes(300) + content[372:])
         with pytest.raises(StoreError, match="a whole frame of the log"):
             list(read(part))
+
+
+@examples(100)
+@given(st.integers(0, 7), st.floats(0, 0.999999), st.sampled_from(["log", "index"]))
+def test_a_flipped_bit_is_never_believed(five, bit, where, ending):
+    """What is read is what was written, up to an error that names the file and the byte."""
+    with TemporaryDirectory() as parent:
+        directory = Path(shutil.copytree(five[0], f"{parent}/log"))
+        file = directory / f"{0:020d}.{ending}"
+        content = bytearray(file.read_bytes())
+        content[int(where * len(content))] ^= 1 << bit
+        file.write_bytes(content)
+        error = None
+        try:
+            with Log(directory, create=False) as log:
+                assert ids(log) == FIVE  # what pads a frame may be flipped, and an index is mended
+        except StoreError as found:
+            error = found
+        assert error is None or (str(file) in error.at and "byte" in error.at)
+
+
+def test_a_damaged_frame_is_never_taken_for_a_torn_tail(five, tmp_path):
+    """The index says that more was durable: nothing is cut off."""
+    directory = Path(shutil.copytree(five[0], tmp_path / "log"))
+    data, index = directory / f"{0:020d}.log", directory / f"{0:020d}.index"
+    for file, at in ((index, 130), (data, five[1][3] + 100)):
+        content = bytearray(file.read_bytes())
+        content[at] ^= 1
+        file.write_bytes(content)
+    before = data.read_bytes()
+    with pytest.raises(StoreError, match=rf"a damaged one.*; at byte {five[1][3]} of "):
+        Log(directory)
+    assert data.read_bytes() == before
+
+
+def test_a_reader_that_cannot_mend_says_that_the_index_has_a_gap(five, tmp_path):
+    directory = Path(shutil.copytree(five[0], tmp_path / "log"))
+    index = directory / f"{0:020d}.index"
+    content = bytearray(index.read_bytes())
+    content[130] ^= 1
+    index.write_bytes(content)
+    with (directory / "lock").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StoreError, match=r"a whole index of the log; got one with a gap.*; at byte 120 of"):
+            Log(directory, create=False)
+    with Log(directory, create=False) as log:
+        assert ids(log) == FIVE
+
+
+def test_rows_of_damaged_frames_can_be_given_up(five, tmp_path):
+    """The others keep their numbers, also when the index is made again."""
+    directory = Path(shutil.copytree(five[0], tmp_path / "log"))
+    data = directory / f"{0:020d}.log"
+    assert list(damaged(directory)) == []
+    content = bytearray(data.read_bytes())
+    content[five[1][2] + 100] ^= 1
+    content[five[1][4] - 100] ^= 1
+    data.write_bytes(content)
+    found = list(damaged(directory))
+    assert [(frame.first_row, frame.rows) for frame in found] == [(6, 1), (10, 2)]
+    for frame in found:
+        drop(directory, frame)
+    assert list(damaged(directory)) == []
+    left = [*FIVE[:6], *FIVE[7:10], *FIVE[12:]]
+    with Log(directory) as log:
+        assert log.end == 15
+        assert [id for part in log.slices(0, 15, 1) for id in _ids(part)] == left
+        assert log.append(rows(["new"])) == 16
+    data.with_suffix(".index").unlink()
+    with Log(directory) as log:
+        assert [id for part in log.slices(0, 16, 1) for id in _ids(part)] == [*left, "new"]
+
+
+def _ids(part):
+    return [id for frame in read(part) for id in frame.batch.column("id").to_pylist()]
 
 
 def test_older_segments_are_mended_too_and_never_cut(tmp_path):

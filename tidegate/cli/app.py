@@ -20,6 +20,7 @@ from tidegate.cli.demo import demo
 from tidegate.cli.explain import explain
 from tidegate.cli.functions import functions
 from tidegate.cli.list import list_
+from tidegate.cli.log import log
 from tidegate.cli.match import match
 from tidegate.cli.ontology import ontology
 from tidegate.cli.publish import publish
@@ -96,6 +97,7 @@ def tidegate(
 for command in (check, match, rehearse, explain, functions, demo, run, publish, subscribe, unsubscribe, status, warmup):
     app.command()(command)
 app.command("list")(list_)
+app.add_typer(log)
 app.add_typer(shapes)
 app.add_typer(ontology)
 

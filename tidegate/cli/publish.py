@@ -23,7 +23,7 @@ from tidegate.model import Publication
 if TYPE_CHECKING:
     from tidegate.store.log import Log
 
-__all__ = ["publish"]
+__all__ = ["log_of", "publish"]
 
 _STDIN = "standard input"
 #: Bytes that one read takes from standard input at most; a read waits only if there are none.
@@ -64,17 +64,25 @@ def publish(
             typer.echo(f"{appended:,} publications appended in {perf_counter() - began:.2f} s; {where}", err=True)
 
 
-def _meant(log: str, registered: str | None) -> tuple[str, str | None]:
+def log_of(place: str) -> str:
+    """The directory of the log that is named: itself, or as the source of a CONFIG file."""
     from tidegate.runs.source_sections import LogInput
 
-    found = config(log)
+    found = config(place)
     if found is None:
-        return log, registered
+        return place
     if not isinstance(found.source, LogInput):
-        raise SettingError('a CONFIG file whose source is a log (type = "log")', shown(log))
+        raise SettingError('a CONFIG file whose source is a log (type = "log")', shown(place))
+    return found.source.path
+
+
+def _meant(log: str, registered: str | None) -> tuple[str, str | None]:
+    directory = log_of(log)
+    if config(log) is None:
+        return directory, registered
     if registered is not None:
         raise SettingError("the registry of the CONFIG file", f"--registry {registered}")
-    return found.source.path, log
+    return directory, log
 
 
 def _file(log: Log, file: Path) -> Iterator[int]:

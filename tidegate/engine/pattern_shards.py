@@ -27,7 +27,7 @@ from tidegate.engine.shards_record import ShardsRecord
 from tidegate.errors import SnapshotError, StoreError
 from tidegate.index.batch import Batch
 from tidegate.index.patterns import Passed, Patterns, passed, read_patterns
-from tidegate.index.snapshot import read
+from tidegate.index.snapshot import count
 from tidegate.model import moment
 from tidegate.patterns import Combine, Pattern, Raised
 from tidegate.patterns.combine import KEEP
@@ -333,7 +333,7 @@ class PatternShards:
             shards = cls(known.lateness, combinations, known.shards, keep)
             shards._clock, shards._calls, shards._now = known.clock, known.calls, known.now
             shards.late, shards._counted, shards._refused = known.late, known.counted, known.refused
-            shards.patterns = Patterns.assembled([(read(d)[1].num_rows, read_patterns(d)) for d in directories])
+            shards.patterns = Patterns.assembled([(count(d), read_patterns(d)) for d in directories])
             if not shards.patterns:
                 return shards
             if alone is not None:

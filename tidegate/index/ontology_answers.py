@@ -16,6 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.errors import SnapshotError
+from tidegate.index.snapshot import count
 from tidegate.ontologies import current
 from tidegate.predicates.ontology import Question, answer
 
@@ -98,7 +99,7 @@ class OntologyAnswers:
                     found._askers.setdefault(question, set()).update(numbers)
                     for number in numbers:
                         questions.setdefault(number, []).append(question)
-                first += orjson.loads((directory / "index.json").read_bytes())["subscriptions"]
+                first += count(directory)
             except (OSError, KeyError, TypeError, ValueError) as error:
                 wrong = f"{type(error).__name__}: {error}"
                 raise SnapshotError("what subscriptions of a snapshot ask an ontology", wrong, str(directory)) from None

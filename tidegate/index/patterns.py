@@ -28,6 +28,7 @@ from tidegate.model import Subscription
 from tidegate.patterns import FAMILIES, Pattern, Standing
 from tidegate.patterns.pattern import NEVER
 from tidegate.predicates.column import Column
+from tidegate.sealed_directory import seal
 
 __all__ = ["Passed", "Patterns", "passed", "read_patterns"]
 
@@ -235,6 +236,7 @@ class Patterns:
         ]
         columns = [pa.array([row[i] for row in fields], field.type) for i, field in enumerate(SCHEMA)]
         write_arrow(directory / "patterns.arrow", pa.table(columns, SCHEMA))
+        seal(directory)
 
     @staticmethod
     def assembled(parts: Sequence[tuple[int, tuple[Segment, pa.Table, pa.Table] | None]]) -> Patterns:
@@ -268,9 +270,20 @@ def read_patterns(directory: Path) -> tuple[Segment, pa.Table, pa.Table] | None:
     segment, names = read(inner)
     try:
         table = read_arrow(inner / "patterns.arrow")
+        table.validate(full=True)
+        if table.schema != SCHEMA or not _within(table, names.num_rows):
+            raise SnapshotError("the patterns of a snapshot", "filters that are not there", str(inner))
     except (OSError, pa.ArrowException) as error:
+        if isinstance(error, SnapshotError):
+            raise
         raise SnapshotError("the patterns of a snapshot", f"{error}", str(inner)) from None
     return segment, names, table
+
+
+def _within(table: pa.Table, filters: int) -> bool:
+    """Whether all filters that patterns name are there."""
+    named = pa.compute.min_max(pa.compute.list_flatten(table.column("filters"))).as_py()
+    return named["min"] is None or (named["min"] >= 0 and named["max"] < filters)
 
 
 def passed(batch: Batch, matches: Matches, columns: Sequence[Column], rows: NDArray[np.int64] | None = None) -> Passed:

@@ -1,7 +1,8 @@
 """Saving an index to a directory and loading it again, without parsing a single subscription.
 
-One ``.npy`` file per array, memory-mapped when loaded, the subscriptions as an Arrow file, and ``index.json`` with
-the rest, written last: a directory without it is no snapshot. A snapshot appears whole or not at all.
+One ``.npy`` file per array, memory-mapped when loaded, the subscriptions as an Arrow file, ``index.json`` with the
+rest, and the seal of the directory, written last. A snapshot appears whole or not at all, and ``read`` believes nothing
+in it before the seal was verified and the offsets were found to be within bounds.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ from tidegate.index.index import Index
 from tidegate.index.segment import AXES_ARRAYS, TABLE_ARRAYS, Segment
 from tidegate.index.shape_terms import SHAPE_TERM_ARRAYS, ShapeTerms
 from tidegate.index.shapes import SegmentShapes
+from tidegate.index.soundness import check, check_shape_terms
 from tidegate.predicates.column import Column
+from tidegate.sealed_directory import Seal, seal
 
-__all__ = ["FORMAT", "assembled", "load", "read", "read_arrow", "save", "write", "write_arrow"]
+__all__ = ["FORMAT", "assembled", "count", "load", "read", "read_arrow", "save", "write", "write_array", "write_arrow"]
 
-#: To be raised whenever a file of an older program could be misread.
-FORMAT = 3
+#: To be raised whenever a file of an older program could be misread. The one before had no seal and is read too.
+FORMAT, _BEFORE = 4, 3
 #: The file of the arrays of all ``SphereGroup`` cascades.
 _CASCADES = "cascades.bundle"
 
@@ -66,6 +69,7 @@ def save(
         write(index, catalogue, aside, numbers)
         if more is not None:
             more(aside)
+        seal(aside)
         if target.exists():
             before = aside.with_name(f"{aside.name}-old")
             os.replace(target, before)
@@ -74,13 +78,13 @@ def save(
         else:
             os.replace(aside, target)
     except OSError as error:
-        raise SnapshotError("room to write a snapshot", f"{error.strerror}", str(target)) from None
+        raise SnapshotError("room to write a snapshot", f"{error.strerror or error}", str(target)) from None
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
 
 def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[np.int64]) -> None:
-    """Write the files of a snapshot to a directory that exists."""
+    """Write the files of a snapshot to a directory that exists; the caller adds others, and seals it."""
     segment = index.compact()
     clauses = segment.clauses
     new_number = np.full(catalogue.numbers_given, -1, np.int32)
@@ -93,7 +97,7 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
     for c, texts in clauses.texts.items():
         arrays |= {f"text-{c}-offsets": texts.offsets, f"text-{c}-letters": texts.letters}
     for name, array in arrays.items():
-        np.save(directory / f"{name}.npy", array)
+        write_array(directory / f"{name}.npy", array)
     if segment.shapes is not None:  # one file: there may be hundreds of lengths, and a process opens only so many
         array_bundle.write(directory / _CASCADES, segment.shapes.arrays)
     write_arrow(directory / "subscriptions.arrow", catalogue.table(numbers))
@@ -111,6 +115,14 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
         "bytes": {name: int(array.nbytes) for name, array in arrays.items()},
     }
     (directory / "index.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+
+
+def write_array(path: Path, array: NDArray[Any]) -> None:
+    """An array as a ``.npy`` file. ``np.save`` would not notice if the end of it found no room on the disk."""
+    whole = np.ascontiguousarray(array)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(whole))
+        file.write(whole.reshape(-1).view(np.uint8).data)
 
 
 def write_arrow(path: Path, table: pa.Table) -> None:
@@ -141,37 +153,29 @@ def assembled(parts: Sequence[tuple[Segment, pa.Table]]) -> tuple[Index, Catalog
     return Index(segments, count), Catalogue(table)
 
 
+def count(directory: str | os.PathLike[str]) -> int:
+    """How many subscriptions a snapshot has, which was read before."""
+    return int(orjson.loads((_path(directory) / "index.json").read_bytes())["subscriptions"])
+
+
 def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
     """The segment of one snapshot and the table of its subscriptions."""
     source = _path(directory)
     try:
+        sealed = Seal.of(source)
+        is_first = sealed is None or sealed.verify()
         facts = orjson.loads((source / "index.json").read_bytes())
-        if facts["format"] != FORMAT:
+        if facts["format"] not in (FORMAT, _BEFORE):
             raise SnapshotError(f"a snapshot of format {FORMAT}", f"format {facts['format']}", str(source))
-        # plain arrays over the mapped files: slicing a memmap costs a microsecond more each time
-        arrays = {name: np.asarray(np.load(source / f"{name}.npy", mmap_mode="c")) for name in facts["bytes"]}
-        for name, size in facts["bytes"].items():
-            if arrays[name].nbytes != size:
-                raise SnapshotError(f"{size} bytes of {name}", f"{arrays[name].nbytes}", str(source))
-        subscriptions = read_arrow(source / "subscriptions.arrow")
-        predicates = read_arrow(source / "predicates.arrow").column("predicate")
-        clauses = Clauses(
-            columns=tuple(Column.restored(*plain) for plain in facts["columns"]),
-            texts={c: TextConstants(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},
-            predicates=predicates.to_pylist(),
-            shape_terms=ShapeTerms(
-                tuple(facts["attributes"]), **{name: arrays[f"shape-term-{name}"] for name in SHAPE_TERM_ARRAYS}
-            ),
-            **{name: arrays[name] for name in CLAUSE_ARRAYS},
-        )
-        axes = Axes(**{name: arrays[f"axes-{name}"] for name in AXES_ARRAYS})
-        tables = {name: arrays[name] for name in TABLE_ARRAYS}
-        shapes = None
-        if facts["shapes"] is not None:
-            shapes = SegmentShapes.saved(clauses, facts["shapes"], array_bundle.read(source / _CASCADES)[0])
-        segment = Segment(clauses=clauses, axes=axes, repeats=facts["repeats"], shapes=shapes, **tables)
+        if sealed is None and facts["format"] != _BEFORE:
+            raise SnapshotError("a snapshot with a list of its files", "none", str(source))
+        segment, subscriptions = _mapped(source, facts)
+        check(segment, facts["subscriptions"], is_first)
+        subscriptions.validate(full=is_first)
         if subscriptions.schema != SCHEMA or subscriptions.num_rows != facts["subscriptions"]:
             raise SnapshotError(f"{facts['subscriptions']} subscriptions", f"{subscriptions.num_rows}", str(source))
+        if sealed is not None:
+            sealed.remember()
     except (OSError, EOFError, KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         if isinstance(error, SnapshotError):
             raise
@@ -179,6 +183,33 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
             "a directory with a complete snapshot", f"{type(error).__name__}: {error}", str(source)
         ) from None
     return segment, subscriptions
+
+
+def _mapped(source: Path, facts: dict[str, Any]) -> tuple[Segment, pa.Table]:
+    """What the files hold, as ``facts`` describe them."""
+    # plain arrays over the mapped files: slicing a memmap costs a microsecond more each time
+    arrays = {name: np.asarray(np.load(source / f"{name}.npy", mmap_mode="c")) for name in facts["bytes"]}
+    for name, size in facts["bytes"].items():
+        if arrays[name].nbytes != size:
+            raise SnapshotError(f"{size} bytes of {name}", f"{arrays[name].nbytes}", str(source))
+    clauses = Clauses(
+        columns=tuple(Column.restored(*plain) for plain in facts["columns"]),
+        texts={c: TextConstants(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},
+        predicates=read_arrow(source / "predicates.arrow").column("predicate").to_pylist(),
+        shape_terms=ShapeTerms(
+            tuple(facts["attributes"]), **{name: arrays[f"shape-term-{name}"] for name in SHAPE_TERM_ARRAYS}
+        ),
+        **{name: arrays[name] for name in CLAUSE_ARRAYS},
+    )
+    axes = Axes(**{name: arrays[f"axes-{name}"] for name in AXES_ARRAYS})
+    tables = {name: arrays[name] for name in TABLE_ARRAYS}
+    shapes = None
+    if facts["shapes"] is not None:
+        check_shape_terms(clauses.shape_terms)
+        cascades, _ = array_bundle.read(source / _CASCADES, verify=False)  # the seal has a checksum of the whole file
+        shapes = SegmentShapes.saved(clauses, facts["shapes"], cascades)
+    segment = Segment(clauses=clauses, axes=axes, repeats=facts["repeats"], shapes=shapes, **tables)
+    return segment, read_arrow(source / "subscriptions.arrow")
 
 
 def _path(directory: str | os.PathLike[str]) -> Path:

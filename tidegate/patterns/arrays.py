@@ -17,11 +17,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from tidegate import checked_json
 from tidegate.patterns.shard_facts import ShardFacts
 
 __all__ = ["Arrays", "Growing"]
 
 _FACTS = "facts.json"
+#: The format of the files. Those of another one are not used: the arrays are built again.
+_FORMAT = 2
 
 
 class Growing:
@@ -79,10 +82,18 @@ def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray
     size = int(np.prod(shape)) * dtype.itemsize
     with open(path, "r+b" if path.exists() else "w+b") as file:
         if os.fstat(file.fileno()).st_size < size:
-            file.truncate(size)
+            _grow(file.fileno(), size)
         if not size:
             return np.zeros(shape, dtype)
         return np.frombuffer(mmap.mmap(file.fileno(), size), dtype).reshape(shape)
+
+
+def _grow(file: int, size: int) -> None:
+    """Make a file larger, with room on the disk: a page without it would end the process when it is written to."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    else:
+        os.truncate(file, size)
 
 
 class Arrays:
@@ -132,7 +143,7 @@ class Arrays:
         shapes = {name: [a.data.dtype.str, a.data.shape, a.length] for name, a in self._arrays.items()}
         aside = self._directory / f"{_FACTS}.new"
         told = {"token": token, "files": self._files, "arrays": shapes, "facts": self.facts.to_json()}
-        aside.write_bytes(orjson.dumps(told))
+        aside.write_bytes(checked_json.packed({"format": _FORMAT, **told}))
         aside.replace(self._directory / _FACTS)
 
     def retract(self) -> None:
@@ -149,10 +160,22 @@ class Arrays:
     def _told(self) -> dict[str, Any] | None:
         assert self._directory is not None
         try:
-            told: dict[str, Any] = orjson.loads((self._directory / _FACTS).read_bytes())
-            return told
+            told = checked_json.unpacked((self._directory / _FACTS).read_bytes())
         except (OSError, ValueError):
             return None
+        return told if told.get("format") == _FORMAT and self._are_there(told["arrays"]) else None
+
+    def _are_there(self, arrays: dict[str, Any]) -> bool:
+        """Whether the files are as large as they were: what cleans temporary files may have taken some of them."""
+        assert self._directory is not None
+        for name, (dtype, shape, _) in arrays.items():
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            try:
+                if size and os.stat(self._directory / name).st_size < size:
+                    return False
+            except OSError:
+                return False
+        return True
 
     def adopt(self, token: str) -> bool:
         """Map the files that another process has published, if they have that token; else change nothing."""
@@ -160,9 +183,9 @@ class Arrays:
         told = self._told()
         if told is None or told["token"] != token:
             return False
-        if told.get("files") != self._files:  # other files of the same names: those mapped here may have been deleted
+        if told["files"] != self._files:  # other files of the same names: those mapped here may have been deleted
             self._arrays.clear()
-            self._files = told.get("files", self._files)
+            self._files = told["files"]
         self.facts = ShardFacts.from_json(told["facts"])
         for name, (dtype, shape, length) in told["arrays"].items():
             mine = self._arrays.get(name)

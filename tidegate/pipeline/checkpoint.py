@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from uuid import uuid4
 
-import orjson
-
+from tidegate import checked_json
 from tidegate.errors import SettingError, StoreError
 from tidegate.store.storage import storage_at
 
@@ -43,10 +42,10 @@ def begun(checkpoint: str, source: str, patterns: bool, shards: int) -> Begun:
     data = storage.read(_FILE)
     if data is None:
         fresh = Begun(uuid4().hex, source, patterns, shards)
-        storage.write(_FILE, orjson.dumps({"format": _FORMAT, "semantics": SEMANTICS, **asdict(fresh)}))
+        storage.write(_FILE, checked_json.packed({"format": _FORMAT, "semantics": SEMANTICS, **asdict(fresh)}))
         return fresh
     try:
-        facts = orjson.loads(data)
+        facts = checked_json.unpacked(data)
         form, semantics = facts.pop("format"), facts.pop("semantics", 1)
         if form not in (1, _FORMAT):
             raise StoreError(f"a checkpoint of format {_FORMAT}", f"format {form}", checkpoint)
@@ -56,7 +55,8 @@ def begun(checkpoint: str, source: str, patterns: bool, shards: int) -> Begun:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, StoreError):
             raise
-        raise StoreError("a checkpoint of tidegate run", f"{type(error).__name__}: {error}", checkpoint) from None
+        got = f"{type(error).__name__}: {error}"
+        raise StoreError("a checkpoint of tidegate run", got, f"{checkpoint}/{_FILE}") from None
     if known.source != source:
         raise SettingError(f"the source that this checkpoint belongs to: {known.source}", source, checkpoint)
     if known.patterns != patterns:

@@ -26,7 +26,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tidegate.errors import SettingError
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.combine import KEEP
+from tidegate.pipeline.begun_batches import check_offsets, note_batch
 from tidegate.pipeline.checkpoint import begun
+from tidegate.pipeline.checkpoint_lock import CheckpointLock
 from tidegate.pipeline.combine import CombineStep, combined
 from tidegate.pipeline.live_shard import forget
 from tidegate.pipeline.select import VERSION, Select, Subscriptions
@@ -101,6 +103,7 @@ class Flow:
         self._spark, self._source, self._registry, self._sinks = spark, source, registry, sinks
         self._checkpoint = os.fspath(checkpoint).rstrip("/")
         self._interval = interval
+        self._lock = CheckpointLock(self._checkpoint)
         self._begun = begun(self._checkpoint, source.identity, patterns, spark.sparkContext.defaultParallelism)
         self.query = self._begun.query
         self._files = ShardFiles(f"{self._checkpoint}/patterns") if self._begun.patterns else None
@@ -118,12 +121,14 @@ class Flow:
         self._warmup.start()  # its thread starts the Python workers while Spark plans
         try:
             self._start_query(available_now)
-        except Exception:
+        except Exception as error:
             self._warmup.stop()  # the session may be stopped next
-            raise
+            self._lock.release()
+            raise (failure(error) if isinstance(error, Py4JError) else error) from None
         self._maintenance.start()
 
     def _start_query(self, available_now: bool) -> None:
+        check_offsets(self._checkpoint)
         self._registry.needs(self.query, 0)  # keep all versions until the first batch says which it needs
         version = self._registry.version
         self._registry.prepare(version, version)
@@ -163,6 +168,7 @@ class Flow:
         began = perf_counter()
         tell = self._spark.sparkContext.setLocalProperty
         if self._first:
+            note_batch(self._checkpoint, batch)
             self.quarantine.begin(batch)
             self._first = False
         if not self._source.stamps:
@@ -220,6 +226,7 @@ class Flow:
         forget(self.query)
         for sink in self._sinks:
             sink.close()
+        self._lock.release()
 
     def _end_threads(self) -> None:
         """End the threads of WorkerWarmup and Maintenance, which talk with Java, before the query ends."""

@@ -16,11 +16,11 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.machine_cache import cache_directory
 from tidegate.patterns import Combine, Raised
 from tidegate.patterns.memory import LONG_AGO, Arrivals
 from tidegate.pipeline.shard_parts import ShardFiles, read_pieces
 from tidegate.pipeline.shard_state import TOGETHER, PartReference, ShardChanges, ShardState, StepRecord
-from tidegate.store.storage import cache_directory
 
 __all__ = ["forget", "live_shard", "stepped"]
 
@@ -83,7 +83,7 @@ def stepped(shard: Combine, step: StepRecord, files: ShardFiles, ids: bool = Fal
     arrivals = list[Arrivals]()
     for part, clock in clocks.before_each():
         if part.file is not None:
-            pieces = read_pieces(files.read(part.file))
+            pieces = read_pieces(files.read(part.file), f"{files.location}/{part.file}")
             arrivals += [piece.taken_by(shard, clock, settings.lateness) for piece in pieces]
     first = clocks.first() if shard.clock is None else None
     raised = shard.take(arrivals, clocks.end, first, ids)

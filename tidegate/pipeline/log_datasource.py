@@ -88,7 +88,7 @@ class _Planner:
         if self._registry is None:
             from tidegate.store.registry import Registry  # imports the compiler, which is seldom needed here
 
-            self._registry = Registry(str(self._url), storage=self._storage)
+            self._registry = Registry(str(self._url), storage=self._storage, create=False)
         return self._registry
 
     @property

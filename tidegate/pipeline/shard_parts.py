@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -54,11 +55,15 @@ class ShardFiles:
         if "://" in self.location:
             storage_at(self.location).write(name, data)
             return
-        os.makedirs(self.location, exist_ok=True)
-        aside = f"{self.location}/.{name}-{uuid4().hex}"
-        with open(aside, "wb") as file:
-            file.write(data)
-        os.replace(aside, f"{self.location}/{name}")
+        aside = Path(self.location, f".{name}-{uuid4().hex}")
+        try:
+            os.makedirs(self.location, exist_ok=True)
+            aside.write_bytes(data)
+            os.replace(aside, f"{self.location}/{name}")
+        except OSError as error:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+            raise StoreError("room to write", f"{error.strerror or error}", self.location) from None
 
     def read(self, name: str) -> tuple[dict[str, NDArray[Any]], Any]:
         """A bundle by name."""
@@ -155,17 +160,45 @@ def _packed(pieces: Sequence[Piece]) -> bytes:
     return array_bundle.packed(arrays, [[column.plain() for column in piece.columns] for piece in pieces])
 
 
-def read_pieces(part: tuple[dict[str, NDArray[Any]], Any]) -> list[Piece]:
-    """The pieces of a part, which is a bundle."""
+def read_pieces(part: tuple[dict[str, NDArray[Any]], Any], at: str) -> list[Piece]:
+    """The pieces of a part, which is a bundle; ``at`` is named if its arrays do not fit together."""
     arrays, described = part
-    return [
-        Piece(
-            Arrivals(**{name: arrays[f"{i}/{name}"] for name in _ARRAYS}),
-            arrays[f"{i}/keys"],
-            [Column.restored(*plain) for plain in columns],
-        )
-        for i, columns in enumerate(described)
-    ]
+    try:
+        pieces = [
+            Piece(
+                Arrivals(**{name: arrays[f"{i}/{name}"] for name in _ARRAYS}),
+                arrays[f"{i}/keys"],
+                [Column.restored(*plain) for plain in columns],
+            )
+            for i, columns in enumerate(described)
+        ]
+        if all(_fits(piece) for piece in pieces):
+            return pieces
+        got = "arrays of other lengths"
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        got = f"{type(error).__name__}: {error}"
+    raise StoreError("a part of a batch", got, at)
+
+
+def _fits(piece: Piece) -> bool:
+    """Whether every offset of a piece leads into what it is an offset of: kernels rely on it."""
+    given, keys = piece.arrivals, piece.keys
+    count = len(given.time)
+    rows = (given.clock, given.turn, given.version, given.phase, given.hash, given.source)
+    return (
+        all(len(array) == count for array in rows)
+        and given.values.shape == (count, len(piece.columns))
+        and keys.shape == (len(keys), 16)
+        and _are_offsets(given.offsets, count, len(given.letters))
+        and _are_offsets(given.start, count, len(given.hits))
+        and (not len(given.hits) or (given.hits.min() >= 0 and int(given.hits.max()) < len(keys)))
+    )
+
+
+def _are_offsets(offsets: NDArray[np.int64], count: int, end: int) -> bool:
+    return offsets.shape == (count + 1,) and bool(
+        offsets[0] == 0 and offsets[-1] == end and (offsets[1:] >= offsets[:-1]).all()
+    )
 
 
 # --- the writer of a task -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from tidegate.errors import TidegateError
+from tidegate.errors import StoreError, TidegateError
 from tidegate.runs.status import StatusSnapshot
 from tidegate.store.storage import storage_at
 
@@ -80,6 +80,10 @@ def posted(checkpoint: str) -> PostedStatus | None:
     data = storage_at(checkpoint).read(_NAME)
     if data is None:
         return None
-    numbers = orjson.loads(data)
-    at = datetime.fromisoformat(numbers.pop("at"))
-    return PostedStatus(at, numbers.pop("process"), numbers.pop("query"), numbers)
+    try:
+        numbers = orjson.loads(data)
+        at = datetime.fromisoformat(numbers.pop("at"))
+        return PostedStatus(at, numbers.pop("process"), numbers.pop("query"), {"state": "", **numbers})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        got = f"{type(error).__name__}: {error}"
+        raise StoreError("the numbers of a run", got, f"{checkpoint}/{_NAME}") from None

@@ -53,6 +53,23 @@ class Cascade:
     def __init__(self, exact: Doubles, radii: Doubles, arrays: dict[str, NDArray[Any]]) -> None:
         self.exact, self.radii, self.arrays = exact, radii, arrays
 
+    @staticmethod
+    def saved(exact: Doubles, radii: Doubles, width: int, arrays: dict[str, NDArray[Any]]) -> Cascade:
+        """The cascade of a snapshot, of rows with so many coordinates; a ``ValueError`` if its arrays do not fit."""
+        rows, blocks, number = len(exact), -(-len(exact) // BLOCK), arrays["number"]
+        rungs = _Rungs(Ladder.of(width if rows else 0), 0)
+        wanted = {
+            "blocks": (blocks, FIRST, BLOCK), "low": (FIRST, blocks), "high": (FIRST, blocks), "widest": (blocks,),
+            "reject": (blocks * BLOCK,), "accept": (rows,), "number": (rows,), "rest": (len(rungs.rest), rows),
+            **{name: (rows, getattr(rungs, name).shape[1]) for name in ("second", "third", "last")},
+        }  # fmt: skip
+        for name, shape in wanted.items():
+            if arrays[name].shape != shape:
+                raise ValueError(f"{name} of shape {arrays[name].shape}, not {shape}")
+        if rows and (number.min() < 0 or number.max() >= rows):
+            raise ValueError(f"a row {number.max()} of {rows}")
+        return Cascade(exact, radii, arrays)
+
     @property
     def nbytes(self) -> int:
         """Bytes that matching reads; the doubles, which it reads only in doubt, are not among them."""

@@ -101,7 +101,7 @@ class SphereGroup:
             self._cascade = (
                 Cascade.build(normals, radii, self._transform.coordinates)
                 if arrays is None
-                else Cascade(normals, radii, arrays)
+                else Cascade.saved(normals, radii, self._transform.width(normals.shape[1]), arrays)
             )
             return
         if structure not in STRUCTURES:

@@ -7,8 +7,6 @@ is untested. Knows nothing of what the tables mean.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import random
 import sqlite3
 import threading
@@ -27,6 +25,7 @@ from sqlalchemy.sql.dml import Insert
 from sqlalchemy.types import TypeEngine
 
 from tidegate.errors import SettingError, StoreError
+from tidegate.store.database_file import identity, locked_file
 from tidegate.store.database_url import DRIVERS, file
 from tidegate.store.fork_safety import refuse_inherited, watch
 
@@ -99,14 +98,17 @@ class Database:
     """One database, whose connections are made when they are needed and never shared with a child process.
 
     ``prepare`` makes or upgrades the tables. It is called each time the database is opened, before any other use.
+    Without ``create`` an SQLite file must be there.
     """
 
-    def __init__(self, url: URL, prepare: Callable[[Database], None]) -> None:
+    def __init__(self, url: URL, prepare: Callable[[Database], None], create: bool = True) -> None:
         self.url = url
-        self._prepare = prepare
+        self._prepare, self._create = prepare, create
         self._engine: Engine | None = None
         self._poller: Any = None
         self._lost: list[weakref.finalize[..., Database]] = []
+        #: Device and inode of an SQLite file, as it was when it was opened.
+        self._identity: tuple[int, int] | None = None
         #: Held while a connection is opened, during ``poll``, and during a fork.
         self._gate = threading.RLock()
         watch(self)
@@ -148,6 +150,7 @@ class Database:
     def poll(self, statement: str) -> int:
         """The number that a statement gives, over a connection kept open for it: for frequent polling."""
         with self._gate:
+            self._refuse_another_file()
             if self._poller is not None:
                 with suppress(self._driver_error()):
                     return self._ask(statement)
@@ -168,7 +171,7 @@ class Database:
             return
         here = file(self.url)
         if here is not None:
-            with _locked_file(f"{here}-{name}.lock"):
+            with locked_file(f"{here}-{name}.lock"):
                 yield
             return
         number = key(f"tidegate {self.url.database} {name}")  # MariaDB's locks are the server's, not the database's
@@ -192,6 +195,7 @@ class Database:
             if self._engine is not None:
                 self._engine.dispose()
                 self._engine = None
+            self._identity = None
             self._forget_lost()
 
     # --- connections ------------------------------------------------------------------------------------------------
@@ -202,6 +206,8 @@ class Database:
                 here = file(self.url)
                 if here is not None:
                     refuse_inherited(here)
+                    if not self._create and identity(here) is None:
+                        raise StoreError("the file of a database", "none", here)
                 self._engine = _engine(self.url)
                 self._when_lost(self._engine.dispose)
                 try:
@@ -209,12 +215,23 @@ class Database:
                 except BaseException:
                     self.close()
                     raise
+                self._identity = None if here is None else identity(here)
             return self._engine
+
+    def _refuse_another_file(self) -> None:
+        """Refuse to go on with an SQLite file that is not the one that was opened.
+
+        SQLite itself would not notice: it goes on with the file that has no name any more, and makes another one.
+        """
+        if self._identity is not None and (found := identity(str(self))) != self._identity:
+            got = "none any more" if found is None else "another one in its place"
+            raise StoreError("the file of the database that was opened", got, str(self))
 
     @contextmanager
     def _connected(self, writes: bool) -> Iterator[Connection]:
         with self._gate:
             engine = self._opened()
+            self._refuse_another_file()
             pool, connection = engine.pool, engine.connect()
         with connection:
             try:
@@ -351,20 +368,6 @@ def _sqlite_begun(connection: Connection) -> None:
 def _postgresql_connected(connection: Any, _: object) -> None:
     connection.execute(f"SET lock_timeout = '{_PATIENCE}s'")
     connection.commit()
-
-
-@contextmanager
-def _locked_file(path: str) -> Iterator[None]:
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        raise StoreError("a directory in which files can be made", f"{error.strerror}", path) from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child process that has inherited the file must not keep the lock
-        os.close(descriptor)
 
 
 def is_lost(error: StoreError) -> bool:

@@ -9,10 +9,11 @@ once per machine.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ from tidegate.errors import SnapshotError, StoreError, TidegateError, shown
 from tidegate.index import Index
 from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.patterns import Patterns
-from tidegate.index.snapshot import save
+from tidegate.index.snapshot import save, write_array
 from tidegate.index.versioned import Ended, Layer, View
 from tidegate.language.limits import NO_LIMITS
 from tidegate.patterns import Pattern
@@ -35,6 +36,8 @@ from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.bulk import without_garbage_collection
 
 __all__ = ["IndexLayers"]
+
+_LOG = logging.getLogger("tidegate")
 
 #: A layer is merged with the one before it unless that one is this many times larger, as ``Index`` does with segments.
 _RATIO = 4
@@ -105,6 +108,19 @@ class IndexLayers:
             return view
         raise AssertionError
 
+    def discard_damaged(self) -> None:
+        """If the manifest or a layer of it cannot be read, begin again with none: the registry has what was in them.
+
+        The caller holds the lock.
+        """
+        try:
+            manifest = self.current()
+            for named in manifest.layers if manifest else ():
+                Layer.open(self._storage.local(named.name))
+        except (SnapshotError, StoreError) as error:
+            _LOG.warning("index snapshots are made again from the registry: %s", error)
+            self._publish(Manifest(1 + max(serials(self._storage)), 0, 0, ()))
+
     def _layer(self, name: str) -> Layer:
         return self._opened.get(name) or Layer.open(self._storage.local(name))
 
@@ -168,13 +184,12 @@ class IndexLayers:
         place = np.full(len(since), -1, np.int64)
         place[numbers] = np.arange(len(numbers))
 
-        def write(directory: Path) -> None:
-            save(index, catalogue, directory, numbers)
-            np.save(directory / "since.npy", since[numbers])
+        def more(directory: Path) -> None:
+            write_array(directory / "since.npy", since[numbers])
             if len(patterns):
                 patterns.save(directory / "patterns", place)
 
-        self._storage.put(name, write)
+        self._storage.put(name, lambda directory: save(index, catalogue, directory, numbers, more))
         return ManifestLayer(name, len(numbers), ended.numbers, ended.versions)
 
     def _marked(self, named: ManifestLayer, ended: Sequence[tuple[int, int]]) -> ManifestLayer:
@@ -281,8 +296,8 @@ class IndexLayers:
         used, had_one = set[str](), set[str]()
         for serial in serials(self._storage):
             data, is_old = self._storage.read(file_name(serial)), serial <= newest - _KEPT
-            if data:
-                (had_one if is_old else used).update(x.name for x in Manifest.from_json(serial, data).layers)
+            with suppress(StoreError):  # a damaged one, from which nobody can know a layer
+                (had_one if is_old else used).update(x.name for x in Manifest.from_json(serial, data or b"").layers)
             if is_old:
                 self._storage.remove(file_name(serial))
         for name in self._storage.names():

@@ -11,7 +11,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tidegate.errors import StoreError, shown
@@ -75,7 +75,7 @@ def _mend(directory: Path) -> None:
                 if not tail.is_whole:
                     tail.mend()
             continue
-        with LogSegment(directory, first) as segment:
+        with suppress(StoreError), LogSegment(directory, first) as segment:
             if segment.last.end_row == following:
                 continue
         with Tail(directory, first) as tail:

@@ -16,11 +16,12 @@ import pyarrow as pa
 
 from tidegate.errors import StoreError, shown
 
-__all__ = ["BATCH", "HEADER", "PART", "SCHEMA", "Frame", "Header", "Slice", "packed", "read", "whole"]
+__all__ = ["BATCH", "HEADER", "LOST", "PART", "SCHEMA", "Frame", "Header", "Slice", "packed", "read", "whole"]
 
 #: Kinds of frames: the columns of batches that follow; a batch after which more of the same append comes; a batch that
-#: is the last of its append. An append of which the last batch is missing was never finished.
-SCHEMA, PART, BATCH = 1, 2, 3
+#: is the last of its append. An append of which the last batch is missing was never finished. ``LOST`` stands where
+#: damaged frames were given up: its rows keep their numbers and have no publications, its message is what was there.
+SCHEMA, PART, BATCH, LOST = 1, 2, 3, 4
 
 #: Changes whenever a file of an older program could be misread.
 _MAGIC = b"TGL1"
@@ -83,13 +84,13 @@ def whole(file: int, begin: int, first_row: int) -> Iterator[tuple[Header, int]]
     while len(fields := os.pread(file, HEADER, begin)) == HEADER:
         magic, check, *rest = _HEADER.unpack(fields)
         header = Header(*rest)
-        after = begin + HEADER + header.size + _padding(header.size)
-        if magic != _MAGIC or header.kind not in (SCHEMA, PART, BATCH) or header.size < 0 or after > end:
+        following = after(begin, header)
+        if magic != _MAGIC or header.kind not in (SCHEMA, PART, BATCH, LOST) or header.size < 0 or following > end:
             return
         if header.first_row != row or _checksum(file, begin + HEADER, header.size, fields[_UNCHECKED:]) != check:
             return
-        yield header, after
-        begin, row = after, row + header.rows
+        yield header, following
+        begin, row = following, row + header.rows
 
 
 def _checksum(file: int, begin: int, size: int, fields: bytes) -> int:
@@ -100,7 +101,11 @@ def _checksum(file: int, begin: int, size: int, fields: bytes) -> int:
 
 
 def read(slice: Slice) -> Iterator[Frame]:
-    """The frames of a slice. Their columns stay in the file, which is mapped for as long as any of them is in use."""
+    """The frames of a slice. Their columns stay in the file, which is mapped for as long as any of them is in use.
+
+    Every frame is compared with its checksum before anything in it is believed. One that was damaged is an error, after
+    the frames before it were given.
+    """
     try:
         with pa.memory_map(slice.file) as mapped:
             file = mapped.read_buffer(slice.last_byte)
@@ -111,24 +116,71 @@ def read(slice: Slice) -> Iterator[Frame]:
     if file.size < slice.last_byte:
         raise StoreError(f"a file of {slice.last_byte} bytes or more", f"{file.size} bytes", slice.file)
     schemas: dict[int, pa.Schema] = {}
-    view, at = memoryview(file), slice.first_byte
+    at, row = slice.first_byte, slice.first_row
     while at < slice.last_byte:
         try:
-            magic, _, kind, size, _, first_row, version, appended, schema_at = _HEADER.unpack_from(view, at)
-            if magic != _MAGIC:
-                raise IndexError(f"{shown(magic)} at its beginning")
+            header, message = _verified(file, at)
+            if header.first_row != row:
+                raise _Damaged(f"row {header.first_row} where row {row} belongs")
             batch = None
-            if kind != SCHEMA:
-                if (schema := schemas.get(schema_at)) is None:
-                    schema = schemas[schema_at] = _schema(file, view, schema_at)
-                batch = pa.ipc.read_record_batch(file.slice(at + HEADER, size), schema)
-        except (struct.error, pa.ArrowException, OSError, IndexError) as error:  # Arrow's own is an OSError
+            if header.kind in (PART, BATCH):
+                if header.schema_at not in schemas:
+                    schemas[header.schema_at] = _schema(file, header.schema_at)
+                batch = _batch(message, schemas[header.schema_at], header.rows)
+        except _Damaged as error:
             raise StoreError("a whole frame of the log", f"{error}", f"byte {at} of {slice.file}") from None
         if batch is not None:
-            yield Frame(batch, version, appended, first_row)
-        at += HEADER + size + _padding(size)
+            yield Frame(batch, header.version, header.appended, header.first_row)
+        at, row = after(at, header), row + header.rows
+    if row != slice.first_row + slice.rows:
+        raise StoreError(f"{slice.rows} rows", f"{row - slice.first_row}", f"{slice.file} from {slice.first_byte} on")
 
 
-def _schema(file: pa.Buffer, view: memoryview, at: int) -> pa.Schema:
-    size = _HEADER.unpack_from(view, at)[3]
-    return pa.ipc.read_schema(file.slice(at + HEADER, size))
+class _Damaged(Exception):
+    """What is wrong with a frame."""
+
+
+def after(at: int, header: Header) -> int:
+    """The byte after the frame that begins at a byte."""
+    return at + HEADER + header.size + _padding(header.size)
+
+
+def _verified(file: pa.Buffer, at: int) -> tuple[Header, pa.Buffer]:
+    """The header and the message of the frame at a byte, if its checksum says that both are as they were written."""
+    if not 0 <= at <= file.size - HEADER:
+        raise _Damaged("no header")
+    fields = file.slice(at, HEADER).to_pybytes()
+    magic, check, *rest = _HEADER.unpack(fields)
+    header = Header(*rest)
+    if magic != _MAGIC:
+        raise _Damaged(f"{shown(magic)} at its beginning")
+    if not 0 <= header.size <= file.size - at - HEADER:
+        raise _Damaged(f"{header.size} bytes as its size")
+    message = file.slice(at + HEADER, header.size)
+    if zlib.crc32(message, zlib.crc32(fields[_UNCHECKED:])) != check:
+        raise _Damaged("one that is not as it was written, by its checksum")
+    if header.kind not in (SCHEMA, PART, BATCH, LOST):
+        raise _Damaged(f"kind {header.kind}")
+    return header, message
+
+
+def _schema(file: pa.Buffer, at: int) -> pa.Schema:
+    header, message = _verified(file, at)
+    if header.kind != SCHEMA:
+        raise _Damaged("one whose columns are lost")
+    try:
+        return pa.ipc.read_schema(message)
+    except (pa.ArrowException, OSError) as error:
+        raise _Damaged(f"{error}") from None
+
+
+def _batch(message: pa.Buffer, schema: pa.Schema, rows: int) -> pa.RecordBatch:
+    """The batch of a frame. What Arrow finds wrong with it, a reader would not survive."""
+    try:
+        batch = pa.ipc.read_record_batch(message, schema)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError) as error:  # Arrow's own is an OSError
+        raise _Damaged(f"{error}") from None
+    if batch.num_rows != rows:
+        raise _Damaged(f"{batch.num_rows} rows where its header has {rows}")
+    return batch

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from tidegate.closing import Closing
 from tidegate.errors import StoreError
 
-__all__ = ["ENTRY", "DurableEntry", "LogSegment", "data_file", "index_file", "packed_entries", "segments"]
+__all__ = ["ENTRY", "DurableEntry", "LogSegment", "data_file", "entry_of", "index_file", "packed_entries", "segments"]
 
 _ENTRY = struct.Struct("<qqqqQ")
 ENTRY = _ENTRY.size
@@ -30,6 +30,7 @@ _SOME = 32_768
 #: entry of zeros is not valid.
 _WEIGHTS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5], np.uint64)
 _EXTRA = np.uint64(0x85EBCA77C2B2AE63)
+_64_BITS = (1 << 64) - 1
 
 
 class DurableEntry(NamedTuple):
@@ -60,6 +61,15 @@ def packed_entries(entries: Sequence[DurableEntry]) -> bytes:
     """The bytes of entries."""
     fields = np.array(entries, np.int64)
     return np.column_stack([fields.view(np.uint64), _checks(fields)]).tobytes()
+
+
+def entry_of(data: bytes) -> DurableEntry | None:
+    """The entry that some bytes are; None if they are too few or were damaged."""
+    if len(data) < ENTRY:
+        return None
+    *fields, check = _ENTRY.unpack(data)
+    wanted = sum(field * weight for field, weight in zip(fields, _WEIGHTS.tolist(), strict=True)) + int(_EXTRA)
+    return DurableEntry(*fields) if wanted & _64_BITS == check else None
 
 
 def _good_entries(data: bytes, after: DurableEntry) -> tuple[int, DurableEntry]:
@@ -104,15 +114,29 @@ class LogSegment(Closing):
         """Close the file."""
         os.close(self._index)
 
-    def _read(self, number: int, most: int = 1) -> tuple[int, DurableEntry]:
-        return _good_entries(os.pread(self._index, most * ENTRY, number * ENTRY), self.last)
+    def _read(self, number: int) -> tuple[int, DurableEntry]:
+        return _good_entries(os.pread(self._index, ENTRY, number * ENTRY), self.last)
 
     def refresh(self) -> None:
         """Notice entries that have been added."""
-        most = 1  # mostly there is none, or one
-        while (found := self._read(self.count, most))[0]:
-            self.count, self.last = self.count + found[0], found[1]
-            most = min(8 * most, _SOME)
+        most, found = 1, 1  # mostly there is none, or one
+        while found:
+            data = os.pread(self._index, most * ENTRY, self.count * ENTRY)
+            found, self.last = _good_entries(data, self.last)
+            self.count, most = self.count + found, min(8 * most, _SOME)
+        if any(data[:ENTRY]):
+            self._refuse_gap()
+
+    def _refuse_gap(self) -> None:
+        """An entry that is not whole is one that is being written, unless there is another behind it."""
+        behind = os.pread(self._index, ENTRY, (self.count + 1) * ENTRY)
+        if entry_of(behind) is not None and not self._read(self.count)[0]:
+            raise self._gap(self.count)
+
+    def _gap(self, number: int) -> StoreError:
+        at = f"byte {number * ENTRY} of {index_file(self.directory, self.first_row)}"
+        got = "one with a gap, which opening the log to append mends; if it does not, remove the file first"
+        return StoreError("a whole index of the log", got, at)
 
     def latest(self) -> Self:
         """The segment that is the last one now, this or another; this one is closed if it is another."""
@@ -133,11 +157,10 @@ class LogSegment(Closing):
             return DurableEntry(0, self.first_row, 0, 0)
         if number == self.count - 1:
             return self.last
-        data = os.pread(self._index, ENTRY, number * ENTRY)
-        if len(data) < ENTRY or not any(data):
-            at = str(index_file(self.directory, self.first_row))
-            raise StoreError("an index of the log", "one with a gap, which opening the log to append mends", at)
-        return DurableEntry(*_ENTRY.unpack(data)[:4])
+        found = entry_of(os.pread(self._index, ENTRY, number * ENTRY))
+        if found is None:
+            raise self._gap(number)
+        return found
 
     def frames_until(self, row: int) -> int:
         """How many batches end at the row or before it."""

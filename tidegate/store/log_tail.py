@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import StoreError
-from tidegate.store.log_frames import BATCH, HEADER, PART, SCHEMA, Header, packed, whole
-from tidegate.store.log_segment import ENTRY, DurableEntry, LogSegment, data_file, index_file, packed_entries
+from tidegate.store.log_frames import BATCH, HEADER, LOST, PART, SCHEMA, Header, packed, whole
+from tidegate.store.log_segment import ENTRY, DurableEntry, LogSegment, data_file, entry_of, index_file, packed_entries
 
 __all__ = ["Tail", "sync_directory"]
 
@@ -47,6 +47,9 @@ class Tail(LogSegment):
         self._schemas: dict[bytes, int] = {}
         self.refresh()
 
+    def _refuse_gap(self) -> None:
+        """``mend`` finds the frames that a gap in the index hides."""
+
     def close(self) -> None:
         super().close()
         os.close(self._data)
@@ -66,13 +69,23 @@ class Tail(LogSegment):
         for header, after in whole(self._data, end, self.last.end_row):
             if header.kind != SCHEMA:
                 found.append(DurableEntry(after, header.first_row + header.rows, header.version, header.appended))
-            if header.kind == BATCH:
+            if header.kind in (BATCH, LOST):
                 finished, end = len(found), after
         if is_last:
+            self._refuse_to_cut(end)
             os.ftruncate(self._data, end)
         _sync(self._data)  # the frames may not be on disk yet: their writer was killed before it synced
         os.ftruncate(self._index, self.count * ENTRY)
         self._add(found[:finished])
+
+    def _refuse_to_cut(self, end: int) -> None:
+        """Only what never got an entry is cut off: an entry further on says that a frame before it was damaged."""
+        at = self.count
+        while data := os.pread(self._index, ENTRY, at * ENTRY):
+            entry, at = entry_of(data), at + 1
+            if entry is not None and entry.end_byte > end:
+                hint = "a damaged one; tidegate log check says more"
+                raise StoreError("frames of the log that are whole", hint, f"byte {end} of {self.file}")
 
     def seal(self) -> None:
         """Make the index durable and cut off its free room, because another segment follows."""

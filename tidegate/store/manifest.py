@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import orjson
-
+from tidegate import checked_json
+from tidegate.errors import StoreError
 from tidegate.store.storage import Storage
 
 __all__ = ["Manifest", "ManifestLayer", "current", "file_name", "serials"]
+
+
+#: The format of the file. The one before had neither a number nor a checksum, and is read too.
+_FORMAT, _BEFORE = 2, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +48,20 @@ class Manifest:
 
     def to_json(self) -> bytes:
         layers = [[x.name, x.count, list(x.ended), list(x.ended_at)] for x in self.layers]
-        return orjson.dumps({"oldest": self.oldest, "version": self.version, "layers": layers})
+        facts = {"format": _FORMAT, "oldest": self.oldest, "version": self.version, "layers": layers}
+        return checked_json.packed(facts)
 
     @staticmethod
     def from_json(serial: int, data: bytes) -> Manifest:
-        facts = orjson.loads(data)
-        layers = tuple(ManifestLayer(*layer) for layer in facts["layers"])
-        return Manifest(serial, facts["oldest"], facts["version"], layers)
+        try:
+            facts = checked_json.unpacked(data)
+            if (form := facts.get("format", _BEFORE)) not in (_FORMAT, _BEFORE):
+                raise StoreError(f"a manifest of format {_FORMAT}", f"format {form}", file_name(serial))
+            layers = tuple(ManifestLayer(*layer) for layer in facts["layers"])
+            return Manifest(serial, facts["oldest"], facts["version"], layers)
+        except (ValueError, KeyError, TypeError) as error:
+            got = f"{type(error).__name__}: {error}"
+            raise StoreError("a manifest of index snapshots", got, file_name(serial)) from None
 
 
 def current(place: Storage) -> Manifest | None:
@@ -58,7 +69,11 @@ def current(place: Storage) -> Manifest | None:
     for serial in sorted(serials(place), reverse=True):
         data = place.read(file_name(serial))
         if data is not None:
-            return Manifest.from_json(serial, data)
+            try:
+                return Manifest.from_json(serial, data)
+            except StoreError as error:
+                error.at = f"{error.at} of {place}"
+                raise
     return None
 
 

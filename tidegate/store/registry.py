@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import URL, Connection, Select, bindparam, delete, func, select, update
 
 from tidegate.closing import Closing
-from tidegate.errors import SettingError, SubscriptionError, TidegateError, UnknownSubscription, shown
+from tidegate.errors import SettingError, StoreError, SubscriptionError, TidegateError, UnknownSubscription, shown
 from tidegate.index.catalogue import stored
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import Subscription, moment
@@ -48,8 +48,9 @@ class RegistryEntry(NamedTuple):
 class Registry(Closing):
     """Subscriptions in a database, shared by any number of processes and threads.
 
-    ``url`` is the path of an SQLite file, which is made if need be, or the URL of a PostgreSQL or MariaDB database.
-    ``storage`` is where index snapshots are kept; for an SQLite file, a directory beside it.
+    ``url`` is the path of an SQLite file, which is made if need be unless ``create`` is false, or the URL of a
+    PostgreSQL or MariaDB database. ``storage`` is where index snapshots are kept; for an SQLite file, a directory
+    beside it.
 
     >>> registry = Registry("registry.db")
     >>> registry.subscribe(Subscription("s1", "ann", "no2 > 40"), Subscription("s2", "bob", "no2 > 90"))
@@ -62,17 +63,18 @@ class Registry(Closing):
         *,
         storage: str | os.PathLike[str] | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        create: bool = True,
     ) -> None:
         where = address(url)
         here = file(where)
         #: Where index snapshots lie; None if no storage was given for a database on a server.
         self.storage = os.fspath(storage) if storage is not None else f"{here}.snapshots" if here else None
         self._limits = limits
-        self._connect(where)
+        self._connect(where, create)
         self._database.open()
 
-    def _connect(self, url: URL) -> None:
-        self._database = Database(url, PART.prepare)
+    def _connect(self, url: URL, create: bool) -> None:
+        self._database = Database(url, PART.prepare, create)
         self._readers = Readers(self._database, current)
         self._layers: IndexLayers | None = None
 
@@ -82,7 +84,7 @@ class Registry(Closing):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.storage, self._limits = state["storage"], state["limits"]
-        self._connect(address(state["url"]))
+        self._connect(address(state["url"]), create=False)  # it was there when it was pickled
 
     def __repr__(self) -> str:
         return f"Registry({str(self._database)!r})"
@@ -288,16 +290,22 @@ class Registry(Closing):
     def prepare(self, oldest: int, version: int) -> None:
         """Make sure that index layers stand for these versions, so that workers have only files to map.
 
+        Layers that are damaged or of a format that is not read any more are made again; the first call looks for them.
         Subscriptions that were pruned, because they ended before any version that is needed, are in none of them.
         """
         if self._layers is None:
             self._layers = IndexLayers(self.index_storage, lambda: self._database.exclusive("index-layers"))
+            with self._database.exclusive("index-layers"):
+                self._layers.discard_damaged()
         if self._layers.covers(oldest, version):
             return
         with self._database.exclusive("index-layers"):
             manifest = self._layers.current()
             if manifest is not None and manifest.covers(oldest, version):
                 return
+            if version > (now_at := self.version):
+                wanted = f"a registry at version {version} or later, with which publications were stamped"
+                raise StoreError(wanted, f"one at {now_at}", str(self._database))
             known = manifest.version if manifest else 0
             until = max(version, known)
             made, ended = self.rows(known, until), self.ended(known, until)

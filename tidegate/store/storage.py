@@ -22,8 +22,9 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 from tidegate.errors import StoreError, shown
+from tidegate.machine_cache import cache_directory
 
-__all__ = ["Storage", "cache_directory", "storage_at", "synced"]
+__all__ = ["Storage", "storage_at", "synced"]
 
 
 class Storage(Protocol):
@@ -48,12 +49,6 @@ def storage_at(location: str | os.PathLike[str]) -> Storage:
     except (pa.ArrowException, OSError, ValueError) as error:
         raise StoreError("a URL of a storage that can be opened", f"{error}", shown(text)) from None
     return _Elsewhere(text, filesystem, root)
-
-
-def cache_directory() -> Path:
-    """Where copies for this machine and user are kept: ``TIDEGATE_CACHE``, or a directory for temporary files."""
-    named = os.environ.get("TIDEGATE_CACHE")
-    return Path(named) if named else Path(tempfile.gettempdir()) / f"tidegate-{os.getuid()}"
 
 
 class _Here:
@@ -98,8 +93,8 @@ class _Here:
         try:
             with self._written():
                 write(aside)
-            for file in aside.iterdir():
-                synced(file)
+                for path in (*aside.rglob("*"), aside):
+                    synced(path)
             os.replace(aside, self._root / name)
             synced(self._root)
         finally:

@@ -1,0 +1,221 @@
+"""Every kind of durable file: ``write`` makes one in a directory, ``answers`` says what opening it again gives.
+
+Both use the code that is checked out. So the answers that were written down beside a file of an older format are what
+the code of today must still give.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+import tidegate as tg
+from tests.pipeline.lane import Lane, Stream, rows, subscription
+from tests.store.log_contents import contents
+from tidegate.index.batch import ObjectBatch
+from tidegate.pipeline import combine, live_shard
+from tidegate.pipeline.checkpoint import begun
+from tidegate.store.index_layers import IndexLayers
+from tidegate.store.notifications import NotificationStore
+
+__all__ = ["KINDS", "Kind"]
+
+TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
+
+
+def reading(number: int, phase: str | None = None, **attributes: Any) -> tg.Publication:
+    time = TIME + timedelta(seconds=number)
+    return tg.Publication(f"p{number}", "north", time, attributes, location=(16, 46), phase=phase)
+
+
+def told(notifications: list[tg.Notification]) -> list[list[Any]]:
+    """Without the ids of notifications, whose meaning has a number of its own."""
+    return sorted([n.subscription, list(n.publications)] for n in notifications)
+
+
+class Kind(ABC):
+    """One kind of durable file."""
+
+    @abstractmethod
+    def write(self, directory: Path) -> None:
+        """Write a small one to a directory that is empty."""
+
+    @abstractmethod
+    def answers(self, directory: Path) -> Any:
+        """What it gives when it is opened again, as a JSON value. May write to the directory."""
+
+
+class TheLog(Kind):
+    """Several segments, one with two frames of different columns."""
+
+    def write(self, directory: Path) -> None:
+        with tg.Log(directory / "log", segment_bytes=2000, clock=lambda: 10**15, version=lambda: 3) as log:
+            for number in range(3):
+                log.append([reading(number, n=number / 4), reading(10 + number, name="Žabnica")])
+
+    def answers(self, directory: Path) -> Any:
+        with tg.Log(directory / "log", version=lambda: 4) as log:
+            log.append([reading(99, n=1.5)])
+            return [[row["id"], row.get("n"), row.get("name")] for row in contents(log)]
+
+
+#: A condition of every way in which a snapshot keeps one, and every pattern but ``past``.
+WHERE = (
+    "n > 1 AND n < 3",
+    "name = 'east' OR name LIKE 'w%'",
+    "S_DWITHIN(location, POINT(16 46), 500) AND n > 2",
+    "A_CONTAINEDBY(bag, (1, 2, 3))",
+    "shape(curve, (1, 2, 4, 3)) <= 0.5",
+    "topk(2, 'PT1M', n)",
+    "together('PT10S', n > 3, name = 'east')",
+    "absent('PT30S', n > 4)",
+)
+
+
+class Snapshot(Kind):
+    """An engine that was saved with patterns that remember something."""
+
+    where: tuple[str, ...] = WHERE
+
+    def write(self, directory: Path) -> None:
+        with tg.Engine([tg.Subscription(f"s{i}", "ann", where) for i, where in enumerate(self.where)]) as engine:
+            engine.publish([reading(number, n=float(number), name="east") for number in range(4)])
+            engine.save(directory / "snapshot")
+
+    def answers(self, directory: Path) -> Any:
+        with tg.Engine.load(directory / "snapshot") as engine:
+            later = [
+                reading(5, n=4.5),
+                reading(6, name="west", bag=[1, 2]),
+                reading(7, curve=[1.0, 2.0, 4.0, 3.1]),
+                reading(60, n=2.5),
+            ]
+            return [[s.id, s.where] for s in engine], told(engine.publish(later))
+
+
+class PastSnapshot(Snapshot):
+    """An engine that was saved with events in memory."""
+
+    where = (
+        "n > 2 AND T_AFTER(start, past(n < 2, 'PT1M'))",
+        "n < past(n, n > 0, 2)",
+        "name = 'west' AND T_DURING(start, past(n > 0))",
+    )
+
+
+class TheRegistry(Kind):
+    """A registry with index snapshots, in which a subscription has ended."""
+
+    def write(self, directory: Path) -> None:
+        with tg.Registry(directory / "registry.db") as registry:
+            registry.subscribe(*(tg.Subscription(f"s{i}", "ann", where) for i, where in enumerate(WHERE)))
+            registry.prepare(0, registry.version)
+            registry.unsubscribe("s0")
+            registry.prepare(0, registry.version)
+
+    def answers(self, directory: Path) -> Any:
+        with tg.Registry(directory / "registry.db") as registry:
+            registry.subscribe(tg.Subscription("new", "ann", "n > 0"))
+            version = registry.version
+            registry.prepare(0, version)
+            view = IndexLayers(registry.index_storage).view(0, version)
+            batch = ObjectBatch([reading(0, n=2.5, name="east"), reading(1, bag=[1])])
+            found = [view.match(batch, at).owners for at in (8, 9, 10)]
+            ids = [sorted(view.catalogue.texts("id", owners).to_pylist()) for owners in found]
+            return [[s.id, s.where] for s in registry], version, ids
+
+
+class TheHistory(Kind):
+    """Events in a database: one running, one ended, one refused."""
+
+    where = "n > 2 AND T_AFTER(start, past(n < 2, 'PT1M'))"
+
+    def _engine(self, history: tg.History) -> tg.Engine:
+        return tg.Engine([tg.Subscription("s", "ann", self.where)], history=history)
+
+    def write(self, directory: Path) -> None:
+        with tg.History(directory / "history.db") as history, self._engine(history) as engine:
+            engine.publish([reading(0, "START", n=1), reading(1, n=1), reading(2, "END", n=1)])  # an END without START
+
+    def answers(self, directory: Path) -> Any:
+        with tg.History(directory / "history.db") as history, self._engine(history) as engine:
+            return told(engine.publish([reading(9, n=3)])), engine.refused
+
+
+class Notifications(Kind):
+    """The table of the sink ``sql``."""
+
+    def write(self, directory: Path) -> None:
+        with tg.Engine([tg.Subscription("s", "ann", "n > 2")]) as engine:
+            table = engine.publish(pa.table({"id": ["a"], "source": ["z"], "time": [TIME], "n": [3.0]}))
+        with NotificationStore(directory / "notifications.db") as store:
+            store.write("query", 7, table)
+
+    def answers(self, directory: Path) -> Any:
+        with NotificationStore(directory / "notifications.db") as store:
+            return [[row["subscription_id"], row["publication_ids"]] for row in store.read().to_pylist()]
+
+
+class Shards(Kind):
+    """What a run with patterns leaves in its checkpoint: states with snapshots, parts and changes."""
+
+    def write(self, directory: Path) -> None:
+        with self._lane(directory, 2) as lane:
+            lane.registry.subscribe(*(subscription(number) for number in range(6)))
+            stream = Stream(1)
+            for number in range(5):
+                if number == 3:
+                    lane.registry.subscribe(subscription(6))
+                lane.publish(stream.frame(12))
+            (directory / "states.json").write_bytes(orjson.dumps(list(lane.states.values())))
+
+    def answers(self, directory: Path) -> Any:
+        with self._lane(directory, 100) as lane:
+            lane.states = dict(zip(lane.keys, orjson.loads((directory / "states.json").read_bytes()), strict=True))
+            lane.row, lane.number = lane.log.end, 4
+            stream = Stream(2)
+            stream._second, stream._number = 12.0, 1000
+            lane.publish(stream.frame(12))
+            lane.publish(stream.last())
+            return sorted([row["subscription_id"], row["publication_ids"]] for row in rows(lane.told))
+
+    @contextmanager
+    def _lane(self, directory: Path, steps: int) -> Any:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TIDEGATE_CACHE", str(directory / "cache"))
+            patch.setattr(live_shard, "_MAPPED", {})
+            patch.setattr(combine, "_MOST_STEPS", steps)
+            lane = Lane(directory)
+            yield lane
+            lane.log.close()
+            lane.registry.close()
+
+
+class Checkpoint(Kind):
+    """What a checkpoint belongs to."""
+
+    def write(self, directory: Path) -> None:
+        begun(str(directory), "log a", True, 3)
+
+    def answers(self, directory: Path) -> Any:
+        known = begun(str(directory), "log a", True, 2)
+        return known.source, known.patterns, known.shards
+
+
+KINDS: dict[str, Kind] = {
+    "log": TheLog(),
+    "snapshot": Snapshot(),
+    "past": PastSnapshot(),
+    "registry": TheRegistry(),
+    "history": TheHistory(),
+    "notifications": Notifications(),
+    "shards": Shards(),
+    "checkpoint": Checkpoint(),
+}

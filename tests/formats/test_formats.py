@@ -1,0 +1,53 @@
+"""Files of every format that was ever written are read, or made again, and answer as they did."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from tests.formats.kinds import KINDS
+from tests.formats.write import HERE, unpacked
+from tidegate import array_bundle
+from tidegate.engine import shards_record
+from tidegate.index import snapshot
+from tidegate.patterns import arrays
+from tidegate.pipeline import begun_batches, checkpoint, shard_state
+from tidegate.store import history_tables, log_frames, manifest, notifications, registry_tables
+
+RELEASES = sorted(path.name for path in HERE.iterdir() if (path / "answers.json").exists())
+
+
+def test_every_kind_has_its_files_in_every_release():
+    for release in RELEASES:
+        assert {path.name.removesuffix(".tar.xz") for path in (HERE / release).glob("*.tar.xz")} <= KINDS.keys()
+    assert {path.name.removesuffix(".tar.xz") for path in (HERE / RELEASES[-1]).glob("*.tar.xz")} == KINDS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("release", RELEASES)
+def test_what_a_release_has_written_answers_as_it_did(release, kind, tmp_path):
+    expected = orjson.loads((HERE / release / "answers.json").read_bytes())[kind]
+    found = KINDS[kind].answers(unpacked(release, kind, tmp_path))
+    assert orjson.loads(orjson.dumps(found)) == expected
+
+
+def test_the_page_has_the_number_of_every_format():
+    page = (HERE.parents[1] / "docs" / "OPERATIONS.md").read_text("utf-8")
+    rows = page.split("## Files, their formats, and damage", 1)[1].split("\n## ", 1)[0].splitlines()
+    numbers = {
+        "`index.json`": str(snapshot.FORMAT),
+        "`shards.json`": str(shards_record._FORMAT),
+        "bundles of arrays": f"`{array_bundle._MAGIC.decode()}`",
+        "segments of a log": f"`{log_frames._MAGIC.decode()}` in every frame",
+        "`manifest-….json`": str(manifest._FORMAT),
+        "`tidegate.json`": str(checkpoint._FORMAT),
+        "`batches.json`": str(begun_batches._FORMAT),
+        "in Spark's state store": str(shard_state.FORMAT),
+        "`facts.json`": str(arrays._FORMAT),
+        "| registry": f"schema {len(registry_tables.PART.steps)}",
+        "| notification store": f"schema {len(notifications._PART.steps)}",
+        "| history of events": f"schema {len(history_tables.PART.steps)}",
+    }
+    for file, number in numbers.items():
+        (row,) = [row for row in rows if row.startswith("|") and file in row.split(" | ")[0]]
+        assert row.split(" | ")[1] == number

@@ -1,0 +1,182 @@
+"""What happens on a disk with so many pages left: ``unshare -rm python -m tests.store.full_disk DIRECTORY STEP KIND…``.
+
+The disk is a small tmpfs in a mount namespace of this process, so that it is gone with the process. With more and more
+free pages, from none up, something is written until it succeeds: each attempt before that ends with an error of ours,
+and after each all that was acknowledged is there. Prints how many attempts were refused, by kind.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+import tidegate as tg
+from tests.store.log_contents import ids
+from tests.store.writing import rows
+from tidegate.errors import TidegateError
+from tidegate.store.index_layers import IndexLayers
+
+__all__ = ["KINDS"]
+
+PAGE = 4096
+#: Pages of the disk, and the most that any of the writes may want.
+PAGES, MOST = 4096, 700
+
+
+class Disk:
+    """A small disk, of which a file takes all but some pages."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={PAGES * PAGE}", "none", str(root)], check=True)
+
+    @contextmanager
+    def almost_full(self, pages: int) -> Iterator[None]:
+        """With only so many pages left."""
+        filler = self.root / "filler"
+        free = int(subprocess.run(["stat", "-f", "-c", "%f", str(self.root)], capture_output=True, check=True).stdout)
+        filler.write_bytes(bytes(max(0, free - pages) * PAGE))
+        try:
+            yield
+        finally:
+            filler.unlink()
+
+
+class Writing(ABC):
+    """Something that is written, again and again."""
+
+    @abstractmethod
+    def write(self, root: Path, number: int) -> Any:
+        """Write something; what was acknowledged."""
+
+    @abstractmethod
+    def acknowledged(self, root: Path) -> list[Any]:
+        """All that is there, opened anew."""
+
+
+class TheLog(Writing):
+    def write(self, root: Path, number: int) -> Any:
+        with tg.Log(root / "log", segment_bytes=1) as log:
+            log.append(rows([f"{number}-{i}" for i in range(500)], n=pa.array(range(500))))
+        return number
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        with tg.Log(root / "log") as log:
+            found = ids(log)
+        assert len(found) % 500 == 0
+        return sorted({int(id.split("-")[0]) for id in found})
+
+
+class TheRegistry(Writing):
+    def write(self, root: Path, number: int) -> Any:
+        with tg.Registry(root / "registry.db") as registry:
+            registry.subscribe(*(tg.Subscription(f"{number}-{i}", "ann", f"x > {i}") for i in range(200)))
+        return number
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        with tg.Registry(root / "registry.db") as registry:
+            return sorted({int(s.id.split("-")[0]) for s in registry})
+
+
+class Layers(Writing):
+    """The index snapshots of a registry, which are made again and again."""
+
+    def write(self, root: Path, number: int) -> Any:
+        with tg.Registry(root / "registry.db") as registry:
+            if not number:
+                registry.subscribe(*(tg.Subscription(f"{i}", "ann", f"x > {i}") for i in range(200)))
+            registry.prepare(0, registry.version)
+        return number
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        with tg.Registry(root / "registry.db") as registry:
+            registry.prepare(0, registry.version)
+            view = IndexLayers(registry.index_storage).view(0, registry.version)
+            assert len(registry) == len(view) == 200
+            shutil.rmtree(registry.index_storage)
+        return []
+
+
+class Snapshot(Writing):
+    def write(self, root: Path, number: int) -> Any:
+        where = ("x > {0}", "name = 't{0}'", "topk(1, 'PT1M', x + {0})", "shape(c, (1, 2, {0})) < 1")
+        found = [tg.Subscription(f"{i}", f"{number}", where[i % 4].format(i + 3)) for i in range(200)]
+        with tg.Engine(found) as engine:
+            engine.publish([tg.Publication("p", "z", datetime(2026, 11, 15, tzinfo=UTC), {"x": 1.0})])
+            engine.save(root / "snapshot")
+        return number
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        if not (root / "snapshot").exists():
+            return []
+        with tg.Engine.load(root / "snapshot") as engine:
+            (found,) = {int(s.subscriber) for s in engine}
+            return [found]  # the last one; those before it were replaced
+
+
+class Checkpoint(Writing):
+    """What is ours in it: what it belongs to, parts, live arrays."""
+
+    def write(self, root: Path, number: int) -> Any:
+        from tidegate.pipeline.checkpoint import begun
+        from tidegate.pipeline.checkpoint_lock import CheckpointLock
+        from tidegate.pipeline.shard_parts import ShardFiles
+
+        lock = CheckpointLock(f"{root}/checkpoint")
+        begun(f"{root}/checkpoint", "log a", True, 3)
+        ShardFiles(f"{root}/checkpoint/patterns").write(f"part-{number:012d}-0-0-x", bytes(40 * PAGE))
+        lock.release()
+        return number
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        from tidegate.pipeline.checkpoint import begun
+
+        assert begun(f"{root}/checkpoint", "log a", True, 2).shards == 3
+        parts = sorted((root / "checkpoint" / "patterns").glob("part-*"))
+        assert all(part.stat().st_size == 40 * PAGE for part in parts)
+        return [int(part.name.split("-")[1]) for part in parts]
+
+
+KINDS: dict[str, Writing] = {
+    "log": TheLog(),
+    "registry": TheRegistry(),
+    "layers": Layers(),
+    "snapshot": Snapshot(),
+    "checkpoint": Checkpoint(),
+}
+
+
+def refused(kind: str, root: Path, step: int) -> int:
+    """How many attempts were refused before one succeeded."""
+    writing, disk = KINDS[kind], Disk(root)
+    done, count = [writing.write(root, 0)], 0
+    for number, pages in enumerate(range(0, MOST, step), 1):
+        try:
+            with disk.almost_full(pages):
+                done.append(writing.write(root, number))
+        except TidegateError as error:
+            count += 1
+            print(pages, error, file=sys.stderr)
+        there = writing.acknowledged(root)
+        if kind == "snapshot":
+            assert there == done[-1:], (pages, there)  # the last that was saved, whole
+        elif kind != "layers":
+            assert set(done) <= set(there), (pages, there)
+        if done[-1] == number:
+            return count
+    raise AssertionError("a disk that is never large enough")
+
+
+if __name__ == "__main__":
+    directory, step, *kinds = sys.argv[1:]
+    print(orjson.dumps({kind: refused(kind, Path(directory), int(step)) for kind in kinds}).decode())
