@@ -100,6 +100,12 @@ class Snapshot(Kind):
             return [[s.id, s.where] for s in engine], told(engine.publish(later))
 
 
+class FiltersSnapshot(Snapshot):
+    """An engine without patterns that was saved."""
+
+    where = WHERE[:5]
+
+
 class PastSnapshot(Snapshot):
     """An engine that was saved with events in memory."""
 
@@ -211,6 +217,7 @@ class Checkpoint(Kind):
 
 KINDS: dict[str, Kind] = {
     "log": TheLog(),
+    "filters": FiltersSnapshot(),
     "snapshot": Snapshot(),
     "past": PastSnapshot(),
     "registry": TheRegistry(),

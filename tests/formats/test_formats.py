@@ -9,12 +9,21 @@ from tests.formats.kinds import KINDS
 from tests.formats.write import HERE, unpacked
 from tidegate import array_bundle
 from tidegate.engine import shards_record
+from tidegate.errors import SnapshotError, StoreError
 from tidegate.index import snapshot
 from tidegate.patterns import arrays
 from tidegate.pipeline import begun_batches, checkpoint, shard_state
 from tidegate.store import history_tables, log_frames, manifest, notifications, registry_tables
 
 RELEASES = sorted(path.name for path in HERE.iterdir() if (path / "answers.json").exists())
+
+#: What no later release may read, because publications and events are known by their sources since.
+REFUSED = {
+    ("0.1.0.dev1", "snapshot"): SnapshotError,
+    ("0.1.0.dev1", "past"): SnapshotError,
+    ("0.1.0.dev1", "shards"): StoreError,
+    ("0.1.0.dev1", "checkpoint"): StoreError,
+}
 
 
 def test_every_kind_has_its_files_in_every_release():
@@ -27,7 +36,12 @@ def test_every_kind_has_its_files_in_every_release():
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_a_release_has_written_answers_as_it_did(release, kind, tmp_path):
     expected = orjson.loads((HERE / release / "answers.json").read_bytes())[kind]
-    found = KINDS[kind].answers(unpacked(release, kind, tmp_path))
+    files = unpacked(release, kind, tmp_path)
+    if refused := REFUSED.get((release, kind)):
+        with pytest.raises(refused, match=r"format|semantics"):
+            KINDS[kind].answers(files)
+        return
+    found = KINDS[kind].answers(files)
     assert orjson.loads(orjson.dumps(found)) == expected
 
 
