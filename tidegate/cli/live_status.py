@@ -28,6 +28,7 @@ def rows(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("subscriptions", f"{numbers['subscriptions']:,}"),
         ("late", f"{numbers['late']:,}"),
         *([("shapeless", f"{numbers['shapeless']:,}")] if numbers.get("shapeless") else []),
+        *([("oversized", f"{numbers['oversized']:,}")] if numbers.get("oversized") else []),
         ("quarantined", f"{numbers['quarantined']:,}"),
         ("publications", f"{numbers['publications']:,}"),
         ("notifications", f"{numbers['notifications']:,}"),

@@ -54,11 +54,16 @@ class Batch:
     def __init__(self) -> None:
         self._points: dict[Column, Points | None] = {}
         self._shapeless: dict[str, int] = {}
+        self.oversized = 0
+        """How many bags were too large for LIKE or IN, of the attributes of which one of them was asked."""
 
     def points(self, column: Column) -> Points | None:
         """The column's points for all publications, read once; None where all are missing."""
         if column not in self._points:
-            self._points[column] = self._read(column)
+            found = self._points[column] = self._read(column)
+            if column.reading == "compared" and found is not None:
+                sizes: Points = self.points(column._replace(reading="size"))
+                self.oversized += int(np.isnan(found).sum() - np.isnan(sizes).sum())
         return self._points[column]
 
     def series(self, attribute: str) -> PointLists | None:

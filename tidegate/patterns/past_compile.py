@@ -21,11 +21,11 @@ from tidegate.language import duration, from_json, to_json
 from tidegate.language.limits import NO_LIMITS, Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal, Node, walk
-from tidegate.patterns.pattern import BeyondLimit, Parts
+from tidegate.patterns.pattern import Parts
 from tidegate.patterns.windows import whole
 from tidegate.predicates.column import Column, column
 from tidegate.predicates.comparison import kind_of
-from tidegate.predicates.family import Mismatch
+from tidegate.predicates.family import BeyondLimit, Mismatch
 from tidegate.predicates.scalar import ARITHMETIC, operand_of
 
 __all__ = ["Atom", "Plan", "compile_past", "is_atom", "planned"]

@@ -140,7 +140,8 @@ class _ReceiptWriter(OutletWriter):
         self._writers = [half.writer(batch, partition) for half in outlet.halves]
         self._shards = outlet.shards
         self._parts = PartWriter(outlet.files, outlet.shards, batch, partition) if outlet.files is not None else None
-        self._counts = {"publications": 0, "notifications": 0, "late": 0, "shapeless": 0, "newest": _LONG_AGO}
+        self._counts = {"publications": 0, "notifications": 0, "late": 0, "newest": _LONG_AGO}
+        self._counts |= {"shapeless": 0, "oversized": 0}
         self._matching = self._writing = 0.0
 
     def take(self, found: SelectedBatch) -> Iterator[pa.RecordBatch]:
@@ -163,6 +164,7 @@ class _ReceiptWriter(OutletWriter):
             self._parts.take(found)
             self._matching += perf_counter() - before
         counts["shapeless"] += found.batch.shapeless  # read after the filters of patterns, which add to it
+        counts["oversized"] += found.batch.oversized
         return iter(())
 
     def close(self, rejected: int) -> Iterator[pa.RecordBatch]:

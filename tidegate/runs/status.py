@@ -37,6 +37,7 @@ class StatusSnapshot:
     subscriptions: int
     late: int
     shapeless: int
+    oversized: int
     patterns: int
     state_bytes: int
     state_bytes_per_pattern: float
@@ -56,7 +57,8 @@ class Status:
         self._lock = threading.Lock()
         self._recent: deque[tuple[float, int, int]] = deque()
         self._began = monotonic()
-        self.publications = self.notifications = self.quarantined = self.late = self.shapeless = self.batches = 0
+        self.publications = self.notifications = self.quarantined = self.late = self.batches = 0
+        self.shapeless = self.oversized = 0
         self.newest: int | None = None
         self._last, self._batch_seconds, self._task_seconds, self._sink_seconds = -1, 0.0, 0.0, 0.0
         self._count, self._counted = 0, float("-inf")
@@ -65,9 +67,9 @@ class Status:
 
     def add(self, batch: int, counts: Sequence[Mapping[str, Any]], work: float, sinks: float) -> None:
         """A batch is done: what its tasks counted, and how long tasks and sinks took."""
-        publications, notifications, quarantined, late, shapeless = (
+        publications, notifications, quarantined, late, shapeless, oversized = (
             sum(task.get(name, 0) for task in counts)
-            for name in ("publications", "notifications", "quarantined", "late", "shapeless")
+            for name in ("publications", "notifications", "quarantined", "late", "shapeless", "oversized")
         )
         with self._lock:
             self.publications += publications
@@ -75,6 +77,7 @@ class Status:
             self.quarantined += quarantined
             self.late += late
             self.shapeless += shapeless
+            self.oversized += oversized
             if publications:
                 newest = max(task.get("newest", LONG_AGO) for task in counts)
                 self.newest = newest if self.newest is None else max(newest, self.newest)
@@ -122,6 +125,7 @@ class Status:
                 self._subscriptions(now),
                 self.late,
                 self.shapeless,
+                self.oversized,
                 patterns,
                 size,
                 size / patterns if patterns else 0.0,
