@@ -322,7 +322,7 @@ class Engine(Closing):
 
     @property
     def oversized(self) -> int:
-        """How often LIKE or IN was asked of a bag that is too large to be compared with another."""
+        """How often LIKE was asked of a bag with too many members or characters to be compared with patterns."""
         return self._oversized
 
     @property

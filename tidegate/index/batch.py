@@ -55,7 +55,7 @@ class Batch:
         self._points: dict[Column, Points | None] = {}
         self._shapeless: dict[str, int] = {}
         self.oversized = 0
-        """How many bags were too large for LIKE or IN, of the attributes of which one of them was asked."""
+        """How many bags were too large for LIKE, of the attributes that it was asked of."""
 
     def points(self, column: Column) -> Points | None:
         """The column's points for all publications, read once; None where all are missing."""

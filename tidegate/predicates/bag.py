@@ -33,7 +33,7 @@ __all__ = ["Bag"]
 
 #: Members before which nothing comes.
 NOTHING: tuple[Member, ...] = (("text", ""),)
-#: Members of a constant bag with a sub-operator that compares every member with every other.
+#: Members that a constant bag may have with a sub-operator for which a matching must be searched.
 CONSTANTS = {"LIKE": 64, "IN": 256}
 SUB_OPERATORS = ("=", "<>", *ORDERS, "LIKE", "IN")
 
@@ -64,7 +64,7 @@ class Bag(Predicate):
     @property
     def _is_bounded(self) -> bool:
         """Whether every member has to be compared with every other, so that large bags are left out."""
-        return self.sub in CONSTANTS
+        return self.sub == "LIKE"
 
     @property
     def _small_enough(self) -> Hull:
@@ -132,7 +132,7 @@ class Bag(Predicate):
             return True
         if not isinstance(other, Bag) or other.attribute != self.attribute:
             return False
-        if self._is_bounded and not other._is_bounded and not (other.sub == "=" and other._is_small):
+        if self._is_bounded and not other._is_bounded and not other._is_small:
             return False
         if self.negated and other.negated:  # NOT r(B) covers NOT q(C) exactly when q(C) covers r(B)
             return replace(other, negated=False).covers(replace(self, negated=False))
@@ -160,8 +160,8 @@ class Bag(Predicate):
 
     @property
     def _is_small(self) -> bool:
-        """Whether everything that matches is small enough for LIKE and IN."""
-        has_all = not self.negated and self.relation in ("a_equals", "a_containedBy")
+        """Whether everything that matches is known to be small enough for LIKE."""
+        has_all = self.sub == "=" and not self.negated and self.relation in ("a_equals", "a_containedBy")
         return has_all and is_comparable([point for _, point in self.members])
 
     def _covers_lists(self, other: Bag) -> bool:

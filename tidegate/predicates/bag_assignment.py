@@ -123,6 +123,7 @@ def _largest_matching(rows: Sequence[int], columns: int) -> int:
     Hopcroft and Karp (1973): a phase finds how long the shortest augmenting paths are, layer by layer, and then as many
     of them as have no node in common. Here a layer is the bits of its right nodes.
     """
+    rows = _useful(rows) if len(rows) > columns else rows
     owner = [-1] * columns
     partner = [-1] * len(rows)
     free = (1 << columns) - 1
@@ -143,6 +144,17 @@ def _largest_matching(rows: Sequence[int], columns: int) -> int:
             for member, right in path:
                 owner[right], partner[member] = member, right
     return sum(right >= 0 for right in partner)
+
+
+def _useful(rows: Sequence[int]) -> Sequence[int]:
+    """The rows that can have a partner: of equal ones no more than they have partners."""
+    used: dict[int, int] = {}
+    kept = []
+    for row in rows:
+        if row and (before := used.get(row, 0)) < row.bit_count():
+            used[row] = before + 1
+            kept.append(row)
+    return kept
 
 
 def _layers(rows: Sequence[int], owner: Sequence[int], lefts: list[int], free: int) -> list[int]:

@@ -25,12 +25,12 @@ __all__ = ["COMPARED_CHARACTERS", "COMPARED_MEMBERS", "GAP", "Member", "is_compa
 Member = tuple[str, Any]
 #: NaN or an infinity. No constant is of this kind, so it counts as a member and has no partner.
 GAP: Member = ("gap", 0.0)
-#: Members of a bag, and characters of its texts together, that LIKE and IN compare with those of a constant.
+#: Members of a bag, and characters of its texts together, that LIKE compares with its patterns.
 COMPARED_MEMBERS, COMPARED_CHARACTERS = 256, 16_384
 
 
 def is_comparable(values: Collection[Any]) -> bool:
-    """Whether a bag, given by its values, is small enough for LIKE and IN."""
+    """Whether a bag, given by its values, is small enough for LIKE."""
     if len(values) > COMPARED_MEMBERS:
         return False
     return sum([len(value) for value in values if isinstance(value, str)]) <= COMPARED_CHARACTERS
@@ -67,7 +67,7 @@ class Size(ColumnReading):
 
 @reading
 class Compared(ColumnReading):
-    """How many members a bag has, if it is small enough for LIKE and IN; a larger one is missing to them."""
+    """How many members a bag has, if it is small enough for LIKE; a larger one is missing to it."""
 
     name = "compared"
 
