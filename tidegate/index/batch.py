@@ -294,6 +294,8 @@ def _columns(table: pa.Table | pa.RecordBatch) -> dict[str, pa.Array]:
     names = table.column_names
     if len(set(names)) != len(names):
         raise PublicationError("each column once", f"{shown(next(n for n in names if names.count(n) > 1))} twice")
+    if "" in names:
+        raise PublicationError("a name for every column", "''")
     for name in REQUIRED:
         if name not in names:
             raise PublicationError(f"a column {name}", f"columns {', '.join(names) or 'none'}")

@@ -181,7 +181,8 @@ class _Compiler:
         """Ordinary conditions and atoms, in disjunctive normal form."""
         if not any(is_past(part) for part in walk(node)):
             return [([Call("not", (node,), node.at) if negated else node], [])]
-        assert isinstance(node, Call)
+        if not isinstance(node, Call):
+            raise Mismatch("a condition", "a list", node)
         if node.op == "not":
             return self._alternatives(node.args[0], not negated)
         if node.op in ("and", "or"):

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.language.render import to_text
-from tidegate.language.tree import Attribute, Call, Literal, Node
+from tidegate.language.tree import Attribute, Call, Literal, Node, walk
 from tidegate.predicates.column import Column, ColumnReading, Operand, PointLists, Points, Row, Table, column, reading
 from tidegate.predicates.comparison import kind_of, scalar_ranges, text_column
 from tidegate.predicates.family import BeyondLimit, Mismatch, function
@@ -241,7 +241,7 @@ def like(call: Call, negated: bool) -> Alternatives:
         folding, literal = (literal.op, *folding), literal.args[0]
     if not isinstance(literal, Literal) or not isinstance(literal.value, str):
         raise Mismatch("a pattern in quotes after LIKE", to_text(pattern), pattern)
-    if isinstance(value, Literal) or kind_of(value) not in ("text", "any"):
+    if kind_of(value) not in ("text", "any") or not any(isinstance(part, Attribute) for part in walk(value)):
         raise Mismatch("a text attribute before LIKE", to_text(value), value)
     at = text_column(value)
     wanted = folded(literal.value, folding)
