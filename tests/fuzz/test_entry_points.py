@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
 
 from tests.fuzz import run
 from tests.fuzz.entries import ENTRIES
-from tests.fuzz.entry_point import ACCEPTED, EntryPoint, WrongAnswer
+from tests.fuzz.entry_point import ACCEPTED, EntryPoint
+from tests.fuzz.odd_entry import Odd
 from tests.fuzz.worker import examine, examine_fairly
-from tidegate.errors import ParseError
 
 #: Inputs in make test, by what one takes.
 COUNTS = dict.fromkeys(ENTRIES, 150) | {"text": 300, "cql2-json": 300, "toml": 400, "overlay-messages": 400, "rdf": 100}
@@ -67,36 +65,6 @@ def test_many_inputs(name):
 # --- the harness itself ---------------------------------------------------------------------------------------------
 
 
-class _Odd(EntryPoint):
-    """Refuses, answers wrongly, is slow, hangs, or dies, as its input says."""
-
-    name = "odd"
-
-    def seeds(self):
-        return [b"fine"]
-
-    def draw(self, random):
-        return random.choice([b"fine", b"fine", b"refused"])
-
-    def input(self, seed, number):
-        return {3: b"wrong", 5: b"dies", 7: b"raises", 9: b"slow"}.get(number, super().input(seed, number))
-
-    def check(self, data, clock, scratch):
-        match data:
-            case b"refused":
-                raise ParseError("something", "nothing")
-            case b"wrong":
-                raise WrongAnswer("2 and 2 are 5")
-            case b"raises":
-                raise KeyError("x")
-            case b"dies":
-                os.kill(os.getpid(), signal.SIGSEGV)
-            case b"slow":
-                with clock.within(1e-9, "counting"):
-                    sum(range(1000))
-        return ACCEPTED
-
-
 def test_the_same_seed_draws_the_same():
     for name in CHECKED:
         one, other = ENTRIES[name](), ENTRIES[name]()
@@ -105,7 +73,7 @@ def test_the_same_seed_draws_the_same():
 
 
 def test_failures_are_told_apart(tmp_path):
-    odd = _Odd()
+    odd = Odd()
     assert [examine(odd, data, tmp_path)[0] for data in (b"fine", b"refused", b"wrong", b"raises", b"slow")] == [
         ACCEPTED,
         "parse",
@@ -118,7 +86,7 @@ def test_failures_are_told_apart(tmp_path):
 
 def test_a_death_has_the_number_of_its_input(monkeypatch):
     """The worker is started anew behind it, and nothing is counted twice."""
-    monkeypatch.setenv("TIDEGATE_FUZZ_EXTRA", f"{__name__}:_Odd")
+    monkeypatch.setenv("TIDEGATE_FUZZ_EXTRA", f"{Odd.__module__}:{Odd.__name__}")
     report = run.fuzz("odd", 12, seed=1, workers=1)
     assert {number for number, _ in report.failures} == {3, 5, 7, 9}
     assert "ended with -11" in dict(report.failures)[5]

@@ -16,7 +16,6 @@ from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
-from tests.fuzz.entries import ENTRIES
 from tests.fuzz.entry_point import Clock, EntryPoint
 from tidegate.errors import TidegateError
 
@@ -69,7 +68,11 @@ def _chunk(entry: EntryPoint, request: dict, scratch: Path, note) -> dict:
 def _entry(name: str) -> EntryPoint:
     """An entry point of the harness, or the class ``module:name`` of the environment with which tests try it out."""
     module, _, extra = os.environ.get("TIDEGATE_FUZZ_EXTRA", "").partition(":")
-    return getattr(import_module(module), extra)() if extra and name not in ENTRIES else ENTRIES[name]()
+    if extra:
+        return getattr(import_module(module), extra)()
+    from tests.fuzz.entries import ENTRIES
+
+    return ENTRIES[name]()
 
 
 def main(name: str, directory: str) -> None:
