@@ -97,6 +97,8 @@ def _has_oracle(tree) -> bool:
                 items = node.args[1]
                 if isinstance(items, Numbers) or (isinstance(items, Array) and len(items.items) > _FEW):
                     return False
+        if isinstance(node, Array) and any(isinstance(item, Numbers) for item in node.items):
+            return False
     return all(type(node).__name__ != "Geometry" or node.kind in _GEOMETRIES for node in walk(tree))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -74,27 +75,24 @@ def mutated_tokens(tokens: list[str], random: Random, others: list[str]) -> list
 
 def mutated_json(value: Any, random: Random, others: list[Any]) -> Any:
     """A value somewhere inside replaced, removed, wrapped or repeated; ``others`` are values to put in."""
-    holder = [value]
+    holder = [deepcopy(value)]
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         places = list(_places(holder))
         at, key = random.choice(places)
         what = random.randrange(6)
-        if what == 0:
-            at[key] = random.choice(others)
-        elif what == 1 and at is not holder:
+        if what == 1 and at is not holder:
             del at[key]
         elif what == 2:
-            at[key] = [at[key]] * random.choice((1, 2))
+            at[key] = [deepcopy(at[key]) for _ in range(random.choice((1, 2)))]
         elif what == 3 and isinstance(at, list) and at is not holder:
-            at[key:key] = [at[key]] * random.choice((1, 1, 40))
+            at[key:key] = [deepcopy(at[key]) for _ in range(random.choice((1, 1, 40)))]
         elif what == 4:
             other, from_key = random.choice(places)
-            if not _is_inside(at, other[from_key]):
-                at[key] = other[from_key]
-        elif isinstance(at, dict):
-            at[random.choice(_KEYS)] = at[key]
+            at[key] = deepcopy(other[from_key])
+        elif what == 5 and isinstance(at, dict):
+            at[random.choice(_KEYS)] = deepcopy(at[key])
         else:
-            at[key] = random.choice(others)
+            at[key] = deepcopy(random.choice(others))
     return holder[0]
 
 
@@ -123,11 +121,3 @@ def _places(holder):
             yield at, key
             if isinstance(at[key], dict | list):
                 stack.append(at[key])
-
-
-def _is_inside(wanted, value) -> bool:
-    """Whether the value holds the wanted list or object: nothing may come to hold itself."""
-    if value is wanted:
-        return True
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return any(_is_inside(wanted, one) for one in inner)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -86,7 +85,7 @@ class Cql2Json(EntryPoint):
         if chance < 0.45:
             return data
         if chance < 0.9:
-            found = mutated_json(orjson.loads(data), random, deepcopy(VALUES))
+            found = mutated_json(orjson.loads(data), random, VALUES)
             return _dumped(found)
         return mutated_bytes(data, random, self._seeds)
 

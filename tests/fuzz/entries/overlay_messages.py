@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from random import Random
@@ -54,7 +53,7 @@ class OverlayMessages(EntryPoint):
         if chance < 0.05:
             return data
         if chance < 0.75:
-            return json.dumps(mutated_json(orjson.loads(data), random, deepcopy(VALUES)), ensure_ascii=False).encode()
+            return json.dumps(mutated_json(orjson.loads(data), random, VALUES), ensure_ascii=False).encode()
         return mutated_bytes(data, random, self._seeds)
 
     def check(self, data: bytes, clock: Clock, scratch: Path) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from copy import deepcopy
 from pathlib import Path
 from random import Random
 
@@ -56,7 +55,7 @@ class PublicationJson(EntryPoint):
         if chance < 0.85:
             if random.random() < 0.5:
                 record = record | {random.choice(_NAMES): random.choice(VALUES)}
-            return json.dumps(mutated_json(deepcopy(record), random, deepcopy(VALUES)), ensure_ascii=False).encode()
+            return json.dumps(mutated_json(record, random, VALUES), ensure_ascii=False).encode()
         return mutated_bytes(orjson.dumps(record), random, self.seeds())
 
     def check(self, data: bytes, clock: Clock, scratch: Path) -> str:
