@@ -68,6 +68,12 @@ SUBSCRIPTIONS = {
         "a geometry that is no collection",
         "$.geometries[0]",
     ),
+    "many clauses of many conditions": (
+        lambda: sub(" AND ".join([f"(a{i} = 1 OR b{i} = 1)" for i in range(10)] + [f"c{i} = 1" for i in range(7)])),
+        tg.LimitError,
+        "at most 16384 conditions in all clauses together (setting predicates)",
+        "got 17408",
+    ),
     "many clauses": (
         lambda: sub(" AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(11))),
         tg.LimitError,

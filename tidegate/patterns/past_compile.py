@@ -155,6 +155,7 @@ class _Compiler:
     limits: Limits
     conditions: list[Node] = field(default_factory=lambda: [_LIFE])
     unbounded: set[int] = field(default_factory=lambda: {0})
+    numbers: dict[tuple[Node, bool], int] = field(default_factory=lambda: {(_LIFE, True): 0})
     rules: list[list[Clause]] = field(default_factory=list)
     atoms: list[Atom] = field(default_factory=list)
 
@@ -169,13 +170,12 @@ class _Compiler:
         return found
 
     def _filter(self, condition: Node, inner: bool) -> int:
-        for number, known in enumerate(self.conditions):
-            if known == condition and (number in self.unbounded) is inner:
-                return number
-        self.conditions.append(condition)
-        if inner:
-            self.unbounded.add(len(self.conditions) - 1)
-        return len(self.conditions) - 1
+        number = self.numbers.setdefault((condition, inner), len(self.conditions))
+        if number == len(self.conditions):
+            self.conditions.append(condition)
+            if inner:
+                self.unbounded.add(number)
+        return number
 
     def _alternatives(self, node: Node, negated: bool) -> list[tuple[list[Node], list[int]]]:
         """Ordinary conditions and atoms, in disjunctive normal form."""

@@ -124,6 +124,11 @@ def _all_of(parts: list[Alternatives], node: Node, limits: Limits) -> Alternativ
             raise _too_many(size, node, limits)
     if size == 1:
         return [tuple(chain.from_iterable(part[0] for part in parts))]
+    # each clause of a part is in so many of the clauses of the whole
+    predicates = sum(size // len(part) * len(clause) for part in parts for clause in part)
+    if predicates > limits.predicates:
+        expected = f"at most {limits.predicates} conditions in all clauses together (setting predicates)"
+        raise _Refused(LimitError, expected, f"{predicates}", node)
     return [tuple(chain.from_iterable(choice)) for choice in product(*parts)]
 
 

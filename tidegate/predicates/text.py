@@ -104,6 +104,20 @@ def _rarest(parts: tuple[str | None, ...]) -> str | None:
     return max(found, key=lambda t: (sum(_COMMON.find(c) % 99 for c in t), t), default=None)
 
 
+@lru_cache(maxsize=4_096)
+def _hull(operand: Operand, pattern: str) -> Hull:
+    """The fixed ends of a pattern, and a piece that must occur."""
+    parts = pieces(pattern)
+    hull: list[tuple[Column, Ranges]] = [
+        (column("text", operand), _starting_with(parts[0]) if parts[0] else ALL_TEXT),
+    ]
+    if parts[-1]:
+        hull.append((column("reversed", operand), _starting_with(parts[-1][::-1])))
+    if (piece := _rarest(parts[1:-1] if len(parts) > 2 else parts)) is not None:
+        hull.append((column("trigrams", operand), ((piece, piece + "\0"),)))
+    return tuple(hull)
+
+
 @dataclass(frozen=True, slots=True)
 class Like(Predicate):
     """A text matches a pattern (or does not, if ``negated``); only for patterns that are no single range."""
@@ -114,16 +128,7 @@ class Like(Predicate):
 
     @property
     def hull(self) -> Hull:
-        text = column("text", self.operand)
-        if self.negated:
-            return ((text, ALL_TEXT),)
-        parts = pieces(self.pattern)
-        hull: list[tuple[object, Ranges]] = [(text, _starting_with(parts[0]) if parts[0] else ALL_TEXT)]
-        if parts[-1]:
-            hull.append((column("reversed", self.operand), _starting_with(parts[-1][::-1])))
-        if (piece := _rarest(parts[1:-1] if len(parts) > 2 else parts)) is not None:
-            hull.append((column("trigrams", self.operand), ((piece, piece + "\0"),)))
-        return tuple(hull)  # type: ignore[arg-type]
+        return ((column("text", self.operand), ALL_TEXT),) if self.negated else _hull(self.operand, self.pattern)
 
     def holds(self, publication: Row) -> bool:
         text = _text(self.operand, publication)
