@@ -7,6 +7,7 @@ import pickle
 from datetime import datetime
 from math import inf, nan
 
+import numpy as np
 import pytest
 
 import tidegate as tg
@@ -53,6 +54,26 @@ SUBSCRIPTIONS = {
     "infinite": (lambda: sub("x > 1e999"), tg.ParseError, "64-bit float"),
     "10 MB": (lambda: sub(f"x = '{HUGE}'"), tg.LimitError, "65536"),
     "deep": (lambda: sub(DEEP), tg.LimitError, "64"),
+    "one parenthesis too many": (lambda: sub("(" * 65 + "x = 1" + ")" * 65), tg.LimitError, "64", "column 65"),
+    "a pattern in a list": (lambda: sub("(x, past(y = 1))"), tg.TypeMismatch, "a condition", "got a list"),
+    "an array as type": (
+        lambda: sub({"type": np.array([1, 2]), "coordinates": [1, 2]}),
+        tg.ParseError,
+        "a GeoJSON geometry type",
+        "$.type",
+    ),
+    "an array as type of a part": (
+        lambda: sub({"type": "GeometryCollection", "geometries": [{"type": np.array([1, 2])}]}),
+        tg.ParseError,
+        "a geometry that is no collection",
+        "$.geometries[0]",
+    ),
+    "many clauses of many conditions": (
+        lambda: sub(" AND ".join([f"(a{i} = 1 OR b{i} = 1)" for i in range(10)] + [f"c{i} = 1" for i in range(7)])),
+        tg.LimitError,
+        "at most 16384 conditions in all clauses together (setting predicates)",
+        "got 17408",
+    ),
     "many clauses": (
         lambda: sub(" AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(11))),
         tg.LimitError,

@@ -298,7 +298,10 @@ def test_limit_on_parentheses():
     limits = Limits(depth=9)
     parse("(" * 9 + "a" + ")" * 9, limits)
     parse("f(" * 9 + "GEOMETRYCOLLECTION(MULTIPOLYGON(((0 0, 1 0, 1 1, 0 0))))" + ")" * 9, limits)
-    assert "(limit depth)" in beyond(parse, "(" * 14 + "a" + ")" * 14, limits)
+    for inner in ("a", "POINT(1 2)", "a = POINT(1 2) AND (b)"):
+        deep = 9 - inner.endswith("(b)")
+        parse("(" * deep + inner + ")" * deep, limits)
+        assert "(limit depth)" in beyond(parse, "(" * (deep + 1) + inner + ")" * (deep + 1), limits)
 
 
 def test_limit_on_depth_of_json():

@@ -10,7 +10,7 @@ import pytest
 import tidegate as tg
 from tests.drawn_publications import ONTOLOGY
 from tests.ontologies.statements import engine, names, told
-from tidegate.ontologies import current, read
+from tidegate.ontologies import closure, current, read
 from tidegate.ontologies.ontology import Ontology
 from tidegate.ontologies.words import VOCABULARY
 
@@ -130,3 +130,39 @@ def test_too_many_triples(load, monkeypatch):
     load(":a :b :c . :d :e :f . :g :h :i . :a :b :c .")
     with pytest.raises(tg.OntologyError, match="at most 3 triples"):
         load(":a :b :c . :d :e :f . :g :h :i . :j :k :l .")
+
+
+def individuals(count, more=""):
+    return f"{more} " + " ".join(f":i{i} a :C{i % 9} ; :near :i{i * 7 % count} ." for i in range(count))
+
+
+def test_what_follows_is_bounded_in_triples(write, monkeypatch):
+    """Of few terms here, of many in a process of its own."""
+    few, many = write(individuals(9)), write(individuals(99))
+    assert len(Ontology([few])) > 30
+    assert len(Ontology([many])) > 300
+    for path, most in ((few, 30), (many, 300)):
+        monkeypatch.setattr(closure, "MOST_CLOSED", most)
+        with pytest.raises(tg.OntologyError) as error:
+            Ontology([path])
+        assert f"got more than {most} triples with what follows from them; at {path}" in str(error.value)
+
+
+def test_our_own_rules_are_bounded_in_steps(write, monkeypatch):
+    """Also in those that derive nothing: no two of the keys are the same."""
+    order = write(" ".join(f":C{i} rdfs:subClassOf :C{i + 1} ." for i in range(30)))
+    keys = write(":C owl:hasKey (:k :l) . " + " ".join(f":i{i} a :C ; :k :a ; :l :b{i} ." for i in range(30)))
+    monkeypatch.setattr(closure, "STEPS", 800)
+    for path in (order, keys):
+        with pytest.raises(tg.OntologyError) as error:
+            Ontology([path])
+        assert "got more than 800 steps to what follows" in str(error.value)
+
+
+def test_an_ontology_from_which_everything_follows_is_refused_in_time(write, monkeypatch):
+    """Whatever has a type is the same as its type, has therefore all its types, and so on."""
+    monkeypatch.setattr(closure, "SECONDS", 1)
+    path = write(individuals(400, "owl:sameAs owl:sameAs rdf:type ."))
+    with pytest.raises(tg.OntologyError) as error:
+        Ontology([path])
+    assert "got more than 1 seconds of processor time for what follows" in str(error.value)

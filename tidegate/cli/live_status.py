@@ -29,6 +29,7 @@ def rows(numbers: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("late", f"{numbers['late']:,}"),
         *([("dated ahead", f"{numbers['ahead']:,}")] if numbers.get("ahead") else []),
         *([("shapeless", f"{numbers['shapeless']:,}")] if numbers.get("shapeless") else []),
+        *([("oversized", f"{numbers['oversized']:,}")] if numbers.get("oversized") else []),
         ("quarantined", f"{numbers['quarantined']:,}"),
         ("publications", f"{numbers['publications']:,}"),
         ("notifications", f"{numbers['notifications']:,}"),

@@ -49,6 +49,8 @@ _READS = {
     "texts": "bag",
 }
 _DERIVED = frozenset({"value", MISSING})
+#: The types of the attributes that a column with points of its own is computed from, where they are not just any.
+_AMONG = {"number": {"number"}, "order": {"number", "text", "time", "truth"}, "compared": {"bag"}}
 
 #: Where a value stands: an attribute, or a column computed from several.
 Slot = str | Column
@@ -69,7 +71,7 @@ def place_of(at: Column) -> tuple[Slot, frozenset[str], tuple[tuple[str, frozens
         return folding_of(at.operand)[0], frozenset({kind}), ()
     if kind is not None and isinstance(at.operand, str):
         return at.operand, frozenset({kind}), ()
-    among = {"number": {"number"}, "order": {"number", "text", "time", "truth"}}.get(at.reading, _PRESENT)
+    among = _AMONG.get(at.reading, _PRESENT)
     return at, frozenset({"value"}), tuple((name, frozenset(among)) for name in at.attributes)
 
 
@@ -89,7 +91,7 @@ def axis(at: Column) -> Ranges:
             return ((-180.0, nextafter(180.0, inf)),)
         case "lat", _:
             return ((-90.0, nextafter(90.0, inf)),)
-        case "size", _:
+        case (("size" | "compared"), _):
             return ((0.0, inf),)
         case "text", "phase":
             return union(tuple((phase, phase + "\0") for phase in PHASES))

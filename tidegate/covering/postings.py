@@ -27,7 +27,7 @@ Kind = tuple[Slot, str]
 
 #: Readings of columns that decide: a filter with ranges on such a column covers only filters with ranges on it too.
 #: Texts read backwards or folded do not: a filter with ranges on them may also cover one that admits only a few texts.
-_DECIDING = ("number", "time", "truth", "order", "lon", "lat", "size")
+_DECIDING = ("number", "time", "truth", "order", "lon", "lat", "size", "compared")
 _LETTERS = 48
 
 

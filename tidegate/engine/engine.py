@@ -77,7 +77,7 @@ class Engine(Closing):
             self._stage.attach(history)
         self._changing = threading.RLock()
         self._now: datetime | None = None
-        self._shapeless = 0
+        self._shapeless = self._oversized = 0
         self._counting = threading.Lock()
         self._asked, self._renewed = OntologyAnswers(), 0
         if isinstance(subscriptions, Subscription) or not isinstance(subscriptions, Iterable):
@@ -259,9 +259,10 @@ class Engine(Closing):
         return pa.concat_tables([plain, *tables])
 
     def _count(self, batch: Batch) -> None:
-        if found := batch.shapeless:
+        if batch.oversized or batch.shapeless:
             with self._counting:
-                self._shapeless += found
+                self._oversized += batch.oversized
+                self._shapeless += batch.shapeless
 
     def _raised(self, batch: Batch, ids: bool = True) -> list[Raised]:
         if not self._stage.patterns:
@@ -331,6 +332,11 @@ class Engine(Closing):
     def shapeless(self) -> int:
         """How often a ``shape`` was asked of a value that has none: no series of numbers, with a gap, or constant."""
         return self._shapeless
+
+    @property
+    def oversized(self) -> int:
+        """How often LIKE was asked of a bag with too many members or characters to be compared with patterns."""
+        return self._oversized
 
     @property
     def refused(self) -> dict[str, int]:

@@ -53,11 +53,16 @@ class Batch:
     def __init__(self) -> None:
         self._points: dict[Column, Points | None] = {}
         self._shapeless: dict[str, int] = {}
+        self.oversized = 0
+        """How many bags were too large for LIKE, of the attributes that it was asked of."""
 
     def points(self, column: Column) -> Points | None:
         """The column's points for all publications, read once; None where all are missing."""
         if column not in self._points:
-            self._points[column] = self._read(column)
+            found = self._points[column] = self._read(column)
+            if column.reading == "compared" and found is not None:
+                sizes: Points = self.points(column._replace(reading="size"))
+                self.oversized += int(np.isnan(found).sum() - np.isnan(sizes).sum())
         return self._points[column]
 
     def series(self, attribute: str) -> PointLists | None:
@@ -265,6 +270,8 @@ def _columns(table: pa.Table | pa.RecordBatch) -> dict[str, pa.Array]:
     names = table.column_names
     if len(set(names)) != len(names):
         raise PublicationError("each column once", f"{shown(next(n for n in names if names.count(n) > 1))} twice")
+    if "" in names:
+        raise PublicationError("a name for every column", "''")
     for name in REQUIRED:
         if name not in names:
             raise PublicationError(f"a column {name}", f"columns {', '.join(names) or 'none'}")

@@ -156,6 +156,8 @@ class Index:
         for newcomers in standing.newcomers:
             for attribute in newcomers.series:
                 batch.series(attribute)  # counts the publications that have no shape there
+        for column in standing.layout.compared:
+            batch.points(column)  # counts the bags that are too large
         ends, parts = [0], []
         for i in range(batch.length):
             row = batch.row(i)

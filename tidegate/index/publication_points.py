@@ -35,6 +35,8 @@ class Layout:
         """By attribute: the place of the one column that reads it as a number; or places, kinds and columns."""
         self.fields: tuple[str, ...] = ()
         """The fields of a publication, not among its attributes, that some column reads."""
+        self.compared: tuple[Column, ...] = ()
+        """The columns that leave out bags that are too large."""
         self._add(columns)
 
     def extended(self, columns: Iterable[Column]) -> Layout:
@@ -44,7 +46,7 @@ class Layout:
             return self
         layout = Layout()
         layout.places, layout.readers, layout.fields = dict(self.places), dict(self.readers), self.fields
-        layout.kind, layout.blank = self.kind, self.blank
+        layout.kind, layout.blank, layout.compared = self.kind, self.blank, self.compared
         layout._add(new)
         return layout
 
@@ -69,6 +71,8 @@ class Layout:
                 self.readers[name] = (*several, (place, kind, column))
             if name in RESERVED:
                 fields[name] = None
+            if column.reading == "compared":
+                self.compared += (column,)
         self.kind = np.append(self.kind, np.array(kinds, np.uint8))
         self.blank = np.append(self.blank, np.array(blanks, np.float64))
         self.fields = tuple(fields)

@@ -214,9 +214,9 @@ class _JsonReader:
 
     def geometry(self, value: dict[str, Any]) -> Geometry:
         kind = value["type"]
-        inside = "geometries" if kind == geometry.COLLECTION else "coordinates"
-        if kind not in (*geometry.NESTING, geometry.COLLECTION):
+        if type(kind) is not str or kind not in (*geometry.NESTING, geometry.COLLECTION):
             raise JsonFault(ParseError("a GeoJSON geometry type", got(kind)), value, ".type")
+        inside = "geometries" if kind == geometry.COLLECTION else "coordinates"
         if len(value) != 2 or inside not in value:
             raise JsonFault(ParseError(f"type and {inside} alone", keys(value)), value)
         if kind == geometry.COLLECTION:
@@ -224,7 +224,8 @@ class _JsonReader:
             if type(members) is not list or not members:
                 raise JsonFault(ParseError("a list of geometries", got(members)), value, ".geometries")
             for index, member in enumerate(members):
-                if type(member) is not dict or member.get("type") not in list(geometry.NESTING):
+                inner = member.get("type") if type(member) is dict else None
+                if type(inner) is not str or inner not in geometry.NESTING:
                     raise JsonFault(ParseError("a geometry that is no collection", got(member)), members, f"[{index}]")
             self.left -= len(members)
             return geometry.collection([self.geometry(member) for member in members])

@@ -24,6 +24,8 @@ class Limits:
     """Words, numbers and signs of CQL2-text. What keeps any text under 100 ms: a token costs about 10 µs."""
     clauses: int = 1_024
     """Conjunctions in the disjunctive normal form."""
+    predicates: int = 16_384
+    """Conditions of all these conjunctions together."""
     k: int = 1_000
     """Publications that a ``topk`` may ask for."""
     window: int = 31_622_400

@@ -25,8 +25,9 @@ from tidegate.language.tree_builder import Builder
 __all__ = ["parse"]
 
 # Parentheses inside literals are no levels of the tree: a collection of multipolygons, one node, has four of its own.
-# So a text may nest by this much deeper than its tree.
 _INSIDE_LITERALS = 4
+_GEOMETRIES = ("POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON", "GEOMETRYCOLLECTION")
+_LITERALS = frozenset(("TIMESTAMP", "DATE", "INTERVAL", "BBOX", *_GEOMETRIES))
 # Signs and NOT nest without a parenthesis, so the parser's stack is bounded too: no level of the tree takes more of it
 # than `a BETWEEN 1 AND (`, five states.
 _STATES_PER_LEVEL = 8
@@ -88,9 +89,9 @@ def _read(text: str, limits: Limits) -> Node:
     state = session.parser_state
     states, values = state.state_stack, state.value_stack
     before = states
-    tokens = depth = 0
-    deepest = limits.depth + _INSIDE_LITERALS
-    highest = deepest * _STATES_PER_LEVEL
+    tokens = depth = inside_literal = 0
+    is_literal = False
+    highest = (limits.depth + _INSIDE_LITERALS) * _STATES_PER_LEVEL
     kind = ""
     try:
         for token in chain(session.lexer_thread.lex(state), (Token(END, ""),)):
@@ -98,11 +99,16 @@ def _read(text: str, limits: Limits) -> Node:
             tokens += 1
             if tokens > limits.tokens and kind != END:
                 raise _beyond("tokens", limits.tokens, "more", token.start_pos, text)
-            if kind == "LPAR" or kind == "LSQB":
+            if is_literal:
+                inside_literal += (kind == "LPAR") - (kind == "RPAR")
+                is_literal = inside_literal > 0
+            elif kind == "LPAR" or kind == "LSQB":
                 depth += 1
             elif kind == "RPAR" or kind == "RSQB":
                 depth -= 1
-            if depth > deepest or len(states) > highest:
+            elif kind in _LITERALS:
+                is_literal = True
+            if depth > limits.depth or len(states) > highest:
                 raise _beyond("depth", limits.depth, "deeper nesting", token.start_pos, text)
             # The parser may reduce rules before it finds that the token does not fit; the error must list what could
             # have followed in the state before that.

@@ -7,6 +7,7 @@ generator of the triples that follow from a graph; ``extend`` runs all rules unt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
+from itertools import product
 
 from tidegate.ontologies.graph import Graph
 from tidegate.ontologies.words import Owl, Rdf, Rdfs, Triple
@@ -33,7 +34,7 @@ def extend(graph: Graph, counts: Mapping[str, int]) -> bool:
     while len(graph) > seen:
         seen = len(graph)
         for rule in RULES.values():
-            graph.add(list(rule(graph, counts)))
+            graph.extend(rule(graph, counts))
     return len(graph) > before
 
 
@@ -105,22 +106,16 @@ def restricted(graph: Graph, word: str) -> Iterator[tuple[str, str, str]]:
 @_rule("scm-hv, scm-svf1, scm-svf2, scm-avf1, scm-avf2")
 def restrictions(graph: Graph, counts: Mapping[str, int]) -> Iterator[Triple]:
     for word in (Owl.has_value, Owl.some, Owl.every):
-        by_value: dict[str, list[tuple[str, str]]] = {}
-        by_property: dict[str, list[tuple[str, str]]] = {}
+        alike: dict[tuple[str, str], list[str]] = {}
         for c, p, value in restricted(graph, word):
-            by_value.setdefault(value, []).append((c, p))
-            by_property.setdefault(p, []).append((c, value))
-        for alike in by_value.values():
-            for c, p in alike:
-                for d, q in alike:
-                    if (p, Rdfs.sub_property, q) in graph:
-                        yield (d, Rdfs.sub_class, c) if word == Owl.every else (c, Rdfs.sub_class, d)
-        if word != Owl.has_value:
-            for alike in by_property.values():
-                for c, y in alike:
-                    for d, z in alike:
-                        if (y, Rdfs.sub_class, z) in graph:
-                            yield c, Rdfs.sub_class, d
+            alike.setdefault((p, value), []).append(c)
+        for (p, value), below in alike.items():
+            for q in graph.objects(p, Rdfs.sub_property):
+                for c, d in product(below, alike.get((q, value), ())):
+                    yield (d, Rdfs.sub_class, c) if word == Owl.every else (c, Rdfs.sub_class, d)
+            for wider in graph.objects(value, Rdfs.sub_class) if word != Owl.has_value else ():
+                for c, d in product(below, alike.get((p, wider), ())):
+                    yield c, Rdfs.sub_class, d
 
 
 @_rule("scm-dom1, scm-dom2, scm-rng1, scm-rng2")

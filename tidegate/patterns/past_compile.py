@@ -21,11 +21,11 @@ from tidegate.language import duration, from_json, to_json
 from tidegate.language.limits import NO_LIMITS, Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal, Node, walk
-from tidegate.patterns.pattern import BeyondLimit, Parts
+from tidegate.patterns.pattern import Parts
 from tidegate.patterns.windows import whole
 from tidegate.predicates.column import Column, column
 from tidegate.predicates.comparison import kind_of
-from tidegate.predicates.family import Mismatch
+from tidegate.predicates.family import BeyondLimit, Mismatch
 from tidegate.predicates.scalar import ARITHMETIC, operand_of
 
 __all__ = ["Atom", "Plan", "compile_past", "is_atom", "planned"]
@@ -155,6 +155,7 @@ class _Compiler:
     limits: Limits
     conditions: list[Node] = field(default_factory=lambda: [_LIFE])
     unbounded: set[int] = field(default_factory=lambda: {0})
+    numbers: dict[tuple[Node, bool], int] = field(default_factory=lambda: {(_LIFE, True): 0})
     rules: list[list[Clause]] = field(default_factory=list)
     atoms: list[Atom] = field(default_factory=list)
 
@@ -169,19 +170,19 @@ class _Compiler:
         return found
 
     def _filter(self, condition: Node, inner: bool) -> int:
-        for number, known in enumerate(self.conditions):
-            if known == condition and (number in self.unbounded) is inner:
-                return number
-        self.conditions.append(condition)
-        if inner:
-            self.unbounded.add(len(self.conditions) - 1)
-        return len(self.conditions) - 1
+        number = self.numbers.setdefault((condition, inner), len(self.conditions))
+        if number == len(self.conditions):
+            self.conditions.append(condition)
+            if inner:
+                self.unbounded.add(number)
+        return number
 
     def _alternatives(self, node: Node, negated: bool) -> list[tuple[list[Node], list[int]]]:
         """Ordinary conditions and atoms, in disjunctive normal form."""
         if not any(is_past(part) for part in walk(node)):
             return [([Call("not", (node,), node.at) if negated else node], [])]
-        assert isinstance(node, Call)
+        if not isinstance(node, Call):
+            raise Mismatch("a condition", "a list", node)
         if node.op == "not":
             return self._alternatives(node.args[0], not negated)
         if node.op in ("and", "or"):

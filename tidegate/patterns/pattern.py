@@ -33,7 +33,6 @@ __all__ = [
     "NEVER",
     "NOTHING_RAISED",
     "Admission",
-    "BeyondLimit",
     "Family",
     "FamilyResult",
     "Inner",
@@ -299,11 +298,3 @@ def family_of(node: Node) -> type[Family] | None:
     if type(node) is not Call:
         return None
     return next((found for found in _CLAIMANTS.get(node.op, ()) if found.claims(node)), None)
-
-
-class BeyondLimit(Exception):
-    """A number that a setting does not allow; becomes a ``LimitError`` with the place in the source."""
-
-    def __init__(self, expected: str, got: str, node: Node) -> None:
-        super().__init__(expected, got)
-        self.expected, self.got, self.node = expected, got, node

@@ -22,10 +22,10 @@ from tidegate.language.render import to_text
 from tidegate.language.tree import Call, Literal
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import Memory, Step
-from tidegate.patterns.pattern import NOTHING_RAISED, Admission, BeyondLimit, Family, FamilyResult, Parts, family
+from tidegate.patterns.pattern import NOTHING_RAISED, Admission, Family, FamilyResult, Parts, family
 from tidegate.patterns.windows import span
 from tidegate.predicates.column import Column, column
-from tidegate.predicates.family import Mismatch
+from tidegate.predicates.family import BeyondLimit, Mismatch
 
 __all__ = ["Together"]
 

@@ -7,8 +7,7 @@ from tidegate.language import duration
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Literal, Node
-from tidegate.patterns.pattern import BeyondLimit
-from tidegate.predicates.family import Mismatch
+from tidegate.predicates.family import BeyondLimit, Mismatch
 
 __all__ = ["span", "whole"]
 

@@ -140,7 +140,7 @@ class _ReceiptWriter(OutletWriter):
         self._writers = [half.writer(batch, partition) for half in outlet.halves]
         self._shards = outlet.shards
         self._parts = PartWriter(outlet.files, outlet.shards, batch, partition) if outlet.files is not None else None
-        counted = ("publications", "notifications", "late", "ahead", "shapeless")
+        counted = ("publications", "notifications", "late", "ahead", "shapeless", "oversized")
         self._counts = {**dict.fromkeys(counted, 0), "newest": _LONG_AGO}
         self._matching = self._writing = 0.0
 
@@ -165,6 +165,7 @@ class _ReceiptWriter(OutletWriter):
             self._parts.take(found)
             self._matching += perf_counter() - before
         counts["shapeless"] += found.batch.shapeless  # read after the filters of patterns, which add to it
+        counts["oversized"] += found.batch.oversized
         return iter(())
 
     def close(self, rejected: int) -> Iterator[pa.RecordBatch]:

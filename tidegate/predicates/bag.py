@@ -10,7 +10,7 @@ sub-operator IN. ``predicates/bag_assignment.py`` decides whether an assignment 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf, nextafter
 from typing import Any
@@ -21,17 +21,20 @@ from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Nod
 from tidegate.model import RESERVED
 from tidegate.ontologies.ontology import RELATIONS
 from tidegate.predicates.bag_assignment import ORDERS, is_matched, is_related
-from tidegate.predicates.bag_members import Member, member
+from tidegate.predicates.bag_members import Member, is_comparable, member
 from tidegate.predicates.column import Column, Row, column
-from tidegate.predicates.family import Mismatch, function
+from tidegate.predicates.family import BeyondLimit, Mismatch, function
 from tidegate.predicates.ontology import Relation, relation_of, values
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate
 from tidegate.predicates.ranges import TOP, Point, Ranges, intersect, subset, union
+from tidegate.predicates.text import check_wildcards
 
 __all__ = ["Bag"]
 
 #: Members before which nothing comes.
 NOTHING: tuple[Member, ...] = (("text", ""),)
+#: Members that a constant bag may have with a sub-operator for which a matching must be searched.
+CONSTANTS = {"LIKE": 64, "IN": 256}
 SUB_OPERATORS = ("=", "<>", *ORDERS, "LIKE", "IN")
 
 
@@ -59,6 +62,16 @@ class Bag(Predicate):
         return self.relation == "a_overlaps" or (self.relation == "a_contains" and len(self.members) == 1)
 
     @property
+    def _is_bounded(self) -> bool:
+        """Whether every member has to be compared with every other, so that large bags are left out."""
+        return self.sub == "LIKE"
+
+    @property
+    def _small_enough(self) -> Hull:
+        """The range of bags that are not left out."""
+        return ((column("compared", self.attribute), ((0.0, inf),)),) if self._is_bounded else ()
+
+    @property
     def hull(self) -> Hull:
         n = len(self.members)
         sizes: dict[str, Ranges] = {
@@ -69,11 +82,11 @@ class Bag(Predicate):
         }
         size = column("size", self.attribute)
         if self.negated:
-            return ((size, ((0.0, inf),)),)
+            return (size, ((0.0, inf),)), *self._small_enough
         if self.relation == "a_overlaps" and not n:
             return ((size, ()),)
         partner = self._some_partner() if self._asks_for_one else self._one_member()
-        return ((size, sizes[self.relation]),) + (() if partner is None else (partner,))
+        return (size, sizes[self.relation]), *self._small_enough, *(() if partner is None else (partner,))
 
     def _some_partner(self) -> tuple[Any, Ranges] | None:
         """The points that have a partner among the constant's members, where they make ranges on one column."""
@@ -110,7 +123,7 @@ class Bag(Predicate):
 
     def holds(self, publication: Row) -> bool:
         value = publication.value(self.attribute)
-        if not isinstance(value, list):
+        if not isinstance(value, list) or (self._is_bounded and not is_comparable(value)):
             return False
         return is_related([member(v) for v in value], list(self.members), self.relation, self.sub) is not self.negated
 
@@ -118,6 +131,8 @@ class Bag(Predicate):
         if self == other:
             return True
         if not isinstance(other, Bag) or other.attribute != self.attribute:
+            return False
+        if self._is_bounded and not other._is_bounded and not other._is_small:
             return False
         if self.negated and other.negated:  # NOT r(B) covers NOT q(C) exactly when q(C) covers r(B)
             return replace(other, negated=False).covers(replace(self, negated=False))
@@ -143,12 +158,18 @@ class Bag(Predicate):
             return other.relation in ("a_equals", "a_containedBy") and theirs <= mine
         return False
 
+    @property
+    def _is_small(self) -> bool:
+        """Whether everything that matches is known to be small enough for LIKE."""
+        has_all = self.sub == "=" and not self.negated and self.relation in ("a_equals", "a_containedBy")
+        return has_all and is_comparable([point for _, point in self.members])
+
     def _covers_lists(self, other: Bag) -> bool:
         """``covers`` for lists: those of one constant must be contained in different lists of the other."""
         mine, theirs = self._lists(), other._lists()
         if self.relation == "a_contains":
             known = other.relation in ("a_equals", "a_contains")
-            return known and is_matched([[j for j, t in enumerate(theirs) if t <= m] for m in mine])
+            return known and is_matched([_row(t <= m for t in theirs) for m in mine])
         if self.relation == "a_overlaps":
             some = frozenset[Member]().union(*mine)
             if other.relation == "a_overlaps":
@@ -157,7 +178,7 @@ class Bag(Predicate):
         if self.relation == "a_equals" and (other.relation != "a_equals" or len(mine) != len(theirs)):
             return False
         known = other.relation in ("a_equals", "a_containedBy")
-        return known and is_matched([[j for j, m in enumerate(mine) if t <= m] for t in theirs])
+        return known and is_matched([_row(t <= m for m in mine) for t in theirs])
 
     def _lists(self) -> list[frozenset[Member]]:
         """The possible partners of each member."""
@@ -166,6 +187,8 @@ class Bag(Predicate):
     def covers_ranges(self, known: Mapping[Column, Ranges]) -> bool:
         size = column("size", self.attribute)
         if self.negated:  # no bag of those sizes can have the relation
+            if not all(at in known for at, _ in self._small_enough):
+                return False
             return size in known and not intersect(dict(replace(self, negated=False).hull)[size], known[size])
         # not ``super()``: slots=True replaces this class by another, which ``super()`` would not find
         return Predicate.covers_ranges(self, known)
@@ -182,6 +205,11 @@ def _one_of(members: Collection[Member], attribute: str) -> tuple[Column, Ranges
         return None
     ranges = union(tuple((point, _after(point)) for _, point in members))
     return column("texts" if kinds == {"text"} else "numbers", attribute), ranges
+
+
+def _row(partners: Iterable[bool]) -> int:
+    """Partners as the bits of a number."""
+    return sum([1 << j for j, is_partner in enumerate(partners) if is_partner])
 
 
 def _node(member: Member) -> Node:
@@ -213,19 +241,22 @@ def relate(call: Call, negated: bool) -> Alternatives:
     if not isinstance(items, Array | Numbers):
         raise Mismatch("a bag such as (1, 2, 2)", to_text(items), items)
     if len(call.args) == 2:
-        return _compiled(value.name, call.op, tuple(map(_constant_member, items.items)), "=", negated)
+        return _compiled(value.name, call.op, tuple(map(_constant_member, items.items)), "=", negated, items)
     wanted = call.args[2]
     relation = relation_of(wanted)
     if relation is not None:
-        return _compiled(value.name, call.op, tuple(_semantic(relation, items, wanted)), "IN", negated)
+        return _compiled(value.name, call.op, tuple(_semantic(relation, items, wanted)), "IN", negated, items)
     sub = wanted.value.upper() if isinstance(wanted, Literal) and isinstance(wanted.value, str) else ""
     if sub not in SUB_OPERATORS:
         names = f"{' '.join(SUB_OPERATORS)} {' '.join(RELATIONS)}(…)"
         raise Mismatch(f"a sub-operator, one of {names}", to_text(wanted), wanted)
     members = tuple(map(_list_member if sub == "IN" else _constant_member, items.items))
-    if sub == "LIKE" and any(kind != "text" for kind, _ in members):
-        raise Mismatch("patterns in the bag of a LIKE", to_text(items), items)
-    return _compiled(value.name, call.op, members, sub, negated)
+    if sub == "LIKE":
+        if any(kind != "text" for kind, _ in members):
+            raise Mismatch("patterns in the bag of a LIKE", to_text(items), items)
+        for item, (_, pattern) in zip(items.items, members, strict=True):
+            check_wildcards(pattern, item)
+    return _compiled(value.name, call.op, members, sub, negated, items)
 
 
 def _semantic(relation: Relation, items: Array | Numbers, wanted: Node) -> Iterator[Member]:
@@ -238,7 +269,9 @@ def _semantic(relation: Relation, items: Array | Numbers, wanted: Node) -> Itera
         yield "list", tuple(("text", text) for text in texts)
 
 
-def _compiled(attribute: str, relation: str, members: tuple[Member, ...], sub: str, negated: bool) -> Alternatives:
+def _compiled(
+    attribute: str, relation: str, members: tuple[Member, ...], sub: str, negated: bool, items: Node
+) -> Alternatives:
     if sub == "IN" and members:  # written more simply where possible: the hulls of simpler predicates decide more
         if relation in ("a_equals", "a_contains") and not all(some for _, some in members):
             relation, members = "a_overlaps", ()  # a member without any possible partner: nothing matches
@@ -247,6 +280,8 @@ def _compiled(attribute: str, relation: str, members: tuple[Member, ...], sub: s
             sub, members = "<", NOTHING
         elif relation == "a_overlaps" or (relation == "a_contains" and len(members) == 1):
             relation, sub, members = "a_overlaps", "=", tuple({one for _, some in members for one in some})
+    if len(members) > (most := CONSTANTS.get(sub, len(members))):
+        raise BeyondLimit(f"a bag of at most {most} members with {sub}", f"{len(members)}", items)
     return [(Bag(attribute, relation, tuple(sorted(members)), sub, negated),)]
 
 

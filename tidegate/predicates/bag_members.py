@@ -6,6 +6,7 @@ A column of members has many points per publication. Nothing here knows the rela
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Collection
 from datetime import date
 from math import isfinite
 from typing import Any
@@ -18,12 +19,21 @@ from tidegate.model import micros
 from tidegate.predicates.column import ColumnReading, PointLists, Points, Row, Table, reading
 from tidegate.predicates.ranges import Point
 
-__all__ = ["GAP", "Member", "member"]
+__all__ = ["COMPARED_CHARACTERS", "COMPARED_MEMBERS", "GAP", "Member", "is_comparable", "member"]
 
 #: A member as (kind, point): 1 and 1.0 are the same member, 1 and TRUE are not.
 Member = tuple[str, Any]
 #: NaN or an infinity. No constant is of this kind, so it counts as a member and has no partner.
 GAP: Member = ("gap", 0.0)
+#: Members of a bag, and characters of its texts together, that LIKE compares with its patterns.
+COMPARED_MEMBERS, COMPARED_CHARACTERS = 256, 16_384
+
+
+def is_comparable(values: Collection[Any]) -> bool:
+    """Whether a bag, given by its values, is small enough for LIKE."""
+    if len(values) > COMPARED_MEMBERS:
+        return False
+    return sum([len(value) for value in values if isinstance(value, str)]) <= COMPARED_CHARACTERS
 
 
 def member(value: Any) -> Member:
@@ -53,6 +63,31 @@ class Size(ColumnReading):
         if array is None:
             return None
         return np.asarray(pc.list_value_length(array).cast(pa.float64()).fill_null(np.nan))
+
+
+@reading
+class Compared(ColumnReading):
+    """How many members a bag has, if it is small enough for LIKE; a larger one is missing to it."""
+
+    name = "compared"
+
+    def point(self, operand: str, publication: Row) -> Point | None:
+        value = publication.value(operand)
+        return float(len(value)) if isinstance(value, list) and is_comparable(value) else None
+
+    def points(self, operand: str, table: Table) -> Points | None:
+        array = _lists(operand, table)
+        if array is None:
+            return None
+        sizes = np.asarray(pc.list_value_length(array).cast(pa.float64()).fill_null(np.nan))
+        sizes = np.where(sizes > COMPARED_MEMBERS, np.nan, sizes)
+        if not TextMembers._reads(array.type.value_type):
+            return sizes
+        ends = np.zeros(len(array.flatten()) + 1, np.int64)
+        np.cumsum(pc.utf8_length(array.flatten()).fill_null(0), out=ends[1:])
+        offsets = np.zeros(len(array) + 1, np.int64)
+        np.cumsum(pc.list_value_length(array).fill_null(0), out=offsets[1:])
+        return np.where(np.diff(ends[offsets]) > COMPARED_CHARACTERS, np.nan, sizes)
 
 
 class _Members(ColumnReading):

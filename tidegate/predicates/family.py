@@ -13,7 +13,18 @@ from difflib import get_close_matches
 from tidegate.language.tree import Call, Node
 from tidegate.predicates.predicate import Alternatives
 
-__all__ = ["FUNCTIONS", "MEASURES", "OTHERS", "Function", "Measure", "Mismatch", "function", "measure", "near_misses"]
+__all__ = [
+    "FUNCTIONS",
+    "MEASURES",
+    "OTHERS",
+    "BeyondLimit",
+    "Function",
+    "Measure",
+    "Mismatch",
+    "function",
+    "measure",
+    "near_misses",
+]
 
 
 class Mismatch(Exception):
@@ -22,6 +33,10 @@ class Mismatch(Exception):
     def __init__(self, expected: str, got: str, node: Node) -> None:
         super().__init__(expected, got)
         self.expected, self.got, self.node = expected, got, node
+
+
+class BeyondLimit(Mismatch):
+    """A call that asks for more than a limit allows; becomes a ``LimitError``."""
 
 
 Compile = Callable[[Call, bool], Alternatives]

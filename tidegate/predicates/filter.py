@@ -16,7 +16,7 @@ from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.text_position import located, position_of
 from tidegate.language.tree import Array, Attribute, Call, Interval, Literal, Node, Numbers, walk
 from tidegate.predicates.column import Row
-from tidegate.predicates.family import FUNCTIONS, MEASURES, Mismatch, near_misses
+from tidegate.predicates.family import FUNCTIONS, MEASURES, BeyondLimit, Mismatch, near_misses
 from tidegate.predicates.predicate import Alternatives, Clause, Within
 from tidegate.predicates.ranges import Ranges, intersect, union
 from tidegate.predicates.scalar import ARITHMETIC
@@ -58,7 +58,8 @@ def compile_filter(node: Node, source: Any = None, limits: Limits = DEFAULT_LIMI
     try:
         return Filter(tuple(_simplified(clause) for clause in _alternatives(node, False, limits)))
     except Mismatch as wrong:
-        error = _Refused(TypeMismatch, wrong.expected, wrong.got, wrong.node)
+        kind = LimitError if isinstance(wrong, BeyondLimit) else TypeMismatch
+        error = _Refused(kind, wrong.expected, wrong.got, wrong.node)
     except _Refused as wrong:
         error = wrong
     for call in walk(node):  # an unknown function explains the error better, whatever it was
@@ -123,6 +124,11 @@ def _all_of(parts: list[Alternatives], node: Node, limits: Limits) -> Alternativ
             raise _too_many(size, node, limits)
     if size == 1:
         return [tuple(chain.from_iterable(part[0] for part in parts))]
+    # each clause of a part is in so many of the clauses of the whole
+    predicates = sum(size // len(part) * len(clause) for part in parts for clause in part)
+    if predicates > limits.predicates:
+        expected = f"at most {limits.predicates} conditions in all clauses together (setting predicates)"
+        raise _Refused(LimitError, expected, f"{predicates}", node)
     return [tuple(chain.from_iterable(choice)) for choice in product(*parts)]
 
 

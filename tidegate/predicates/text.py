@@ -1,13 +1,12 @@
 r"""Text patterns: LIKE with ``%`` (any characters), ``_`` (one character) and ``\`` to escape them; CASEI and ACCENTI.
 
 A pattern without wildcards, a prefix and a suffix are ranges, on the text or on the text read backwards, and exact. Any
-other pattern has a hull of its fixed ends and one three-letter piece that must occur, and is settled by a regular
-expression.
+other pattern has a hull of its fixed ends and one three-letter piece that must occur, and is settled by comparing the
+text (``predicates/like_pattern.py``).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,15 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.language.render import to_text
-from tidegate.language.tree import Attribute, Call, Literal
+from tidegate.language.tree import Attribute, Call, Literal, Node, walk
 from tidegate.predicates.column import Column, ColumnReading, Operand, PointLists, Points, Row, Table, column, reading
 from tidegate.predicates.comparison import kind_of, scalar_ranges, text_column
-from tidegate.predicates.family import Mismatch, function
+from tidegate.predicates.family import BeyondLimit, Mismatch, function
 from tidegate.predicates.folding import folded, folding_of
+from tidegate.predicates.like_pattern import WILD_LENGTH, like_pattern, pieces
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
 from tidegate.predicates.ranges import ALL_TEXT, TOP, Point, Ranges, intersect, subset
 
-__all__ = ["Like", "regex"]
+__all__ = ["Like", "check_wildcards"]
 
 #: Letters of English and of logs, commonest first: a trigram of rare letters excludes more texts.
 _COMMON = " etaoinsrhldcumfpgwybvkxjqz"
@@ -90,48 +90,6 @@ def _trigrams(text: str) -> list[str]:
     return sorted({text[i : i + 3] for i in range(len(text) - 2)})
 
 
-@lru_cache(maxsize=65_536)
-def _pieces(pattern: str) -> tuple[str | None, ...]:
-    """The pattern as literal stretches, None for ``%`` and one-character wildcards as ``""``."""
-    pieces: list[str | None] = []
-    literal: list[str] = []
-    characters = iter(pattern)
-    for c in characters:
-        if c == "\\":
-            literal.append(next(characters, "\\"))
-        elif c in "%_":
-            if literal:
-                pieces.append("".join(literal))
-                literal = []
-            wildcard = None if c == "%" else ""
-            if wildcard is not None or not pieces or pieces[-1] is not None:
-                pieces.append(wildcard)
-        else:
-            literal.append(c)
-    if literal:
-        pieces.append("".join(literal))
-    return tuple(pieces)
-
-
-@lru_cache(maxsize=65_536)
-def regex(pattern: str) -> re.Pattern[str]:
-    """The pattern as a regular expression for the whole text.
-
-    Between two ``%`` the first occurrence is as good as any later one, so the search for it is never taken up again
-    (an atomic group): without that, ``%a%a%a%b%`` would try every way to choose the a's.
-    """
-    stretches = [""]
-    for piece in _pieces(pattern):
-        if piece is None:
-            stretches.append("")
-        else:
-            stretches[-1] += re.escape(piece) if piece else "."
-    first, *middle = stretches
-    last = middle.pop() if middle else None
-    found = "".join(f"(?>.*?{stretch})" for stretch in middle)
-    return re.compile(first + found + ("" if last is None else f".*{last}"), re.DOTALL)
-
-
 def _starting_with(prefix: str) -> Ranges:
     """All texts with that prefix: up to the first text after all of them."""
     for i in range(len(prefix) - 1, -1, -1):
@@ -141,9 +99,23 @@ def _starting_with(prefix: str) -> Ranges:
     return ((prefix, TOP),)
 
 
-def _rarest(pieces: tuple[str | None, ...]) -> str | None:
-    found = [t for piece in pieces if piece for t in _trigrams(piece)]
+def _rarest(parts: tuple[str | None, ...]) -> str | None:
+    found = [t for piece in parts if piece for t in _trigrams(piece)]
     return max(found, key=lambda t: (sum(_COMMON.find(c) % 99 for c in t), t), default=None)
+
+
+@lru_cache(maxsize=4_096)
+def _hull(operand: Operand, pattern: str) -> Hull:
+    """The fixed ends of a pattern, and a piece that must occur."""
+    parts = pieces(pattern)
+    hull: list[tuple[Column, Ranges]] = [
+        (column("text", operand), _starting_with(parts[0]) if parts[0] else ALL_TEXT),
+    ]
+    if parts[-1]:
+        hull.append((column("reversed", operand), _starting_with(parts[-1][::-1])))
+    if (piece := _rarest(parts[1:-1] if len(parts) > 2 else parts)) is not None:
+        hull.append((column("trigrams", operand), ((piece, piece + "\0"),)))
+    return tuple(hull)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,20 +128,11 @@ class Like(Predicate):
 
     @property
     def hull(self) -> Hull:
-        text = column("text", self.operand)
-        if self.negated:
-            return ((text, ALL_TEXT),)
-        pieces = _pieces(self.pattern)
-        hull: list[tuple[object, Ranges]] = [(text, _starting_with(pieces[0]) if pieces[0] else ALL_TEXT)]
-        if pieces[-1]:
-            hull.append((column("reversed", self.operand), _starting_with(pieces[-1][::-1])))
-        if (piece := _rarest(pieces[1:-1] if len(pieces) > 2 else pieces)) is not None:
-            hull.append((column("trigrams", self.operand), ((piece, piece + "\0"),)))
-        return tuple(hull)  # type: ignore[arg-type]
+        return ((column("text", self.operand), ALL_TEXT),) if self.negated else _hull(self.operand, self.pattern)
 
     def holds(self, publication: Row) -> bool:
         text = _text(self.operand, publication)
-        return text is not None and (regex(self.pattern).fullmatch(text) is not None) is not self.negated
+        return text is not None and like_pattern(self.pattern).fits(text) is not self.negated
 
     def covers(self, other: Predicate) -> bool:
         if self == other:
@@ -185,8 +148,8 @@ class Like(Predicate):
     def covers_ranges(self, known: Mapping[Column, Ranges]) -> bool:
         forwards = known.get(column("text", self.operand), ALL_TEXT)
         if all(high == low + "\0" for low, high in forwards):  # finitely many texts: try each
-            pattern = regex(self.pattern)
-            return all((pattern.fullmatch(low) is not None) is not self.negated for low, _ in forwards)
+            fits = like_pattern(self.pattern).fits
+            return all(fits(low) is not self.negated for low, _ in forwards)
         backwards = known.get(column("reversed", self.operand), ALL_TEXT)
         if forwards == backwards == ALL_TEXT:
             return False
@@ -212,7 +175,7 @@ Letters = tuple[str | None, ...]
 def _letters(pattern: str) -> Letters:
     """Of wildcards in a row, those for one character first: ``%_`` and ``_%`` are the same."""
     letters: list[str | None] = []
-    for piece in _pieces(pattern):
+    for piece in pieces(pattern):
         if piece == "" and letters and letters[-1] is None:
             letters.insert(-1, "")
         elif piece is not None:
@@ -264,6 +227,13 @@ def _covers_pattern(general: Letters, special: Letters) -> bool:
     return all(wanted is None for wanted in general[g:])
 
 
+def check_wildcards(pattern: str, node: Node) -> None:
+    """Refuse a pattern that would take long to find in a long text; ``node`` is where it is written."""
+    wild = like_pattern(pattern).longest_wild
+    if wild > WILD_LENGTH:
+        raise BeyondLimit(f"at most {WILD_LENGTH} characters with a _ among them between two %", f"{wild}", node)
+
+
 _LIKE = {"like": "message LIKE '%Failed password%'"}
 
 
@@ -276,14 +246,14 @@ def like(call: Call, negated: bool) -> Alternatives:
         folding, literal = (literal.op, *folding), literal.args[0]
     if not isinstance(literal, Literal) or not isinstance(literal.value, str):
         raise Mismatch("a pattern in quotes after LIKE", to_text(pattern), pattern)
-    if isinstance(value, Literal) or kind_of(value) not in ("text", "any"):
+    if kind_of(value) not in ("text", "any") or not any(isinstance(part, Attribute) for part in walk(value)):
         raise Mismatch("a text attribute before LIKE", to_text(value), value)
     at = text_column(value)
     wanted = folded(literal.value, folding)
-    pieces = _pieces(wanted)
-    match pieces:
+    parts = pieces(wanted)
+    match parts:
         case () | (None,):
-            exact = Within(at, ALL_TEXT if pieces else scalar_ranges("=", Literal(""), "text"))
+            exact = Within(at, ALL_TEXT if parts else scalar_ranges("=", Literal(""), "text"))
         case (str(whole),) if whole:
             exact = Within(at, scalar_ranges("=", Literal(whole), "text"))
         case (str(prefix), None) if prefix:
@@ -291,5 +261,6 @@ def like(call: Call, negated: bool) -> Alternatives:
         case (None, str(suffix)) if suffix:
             exact = Within(text_column(value, "reversed"), _starting_with(suffix[::-1]))
         case _:
+            check_wildcards(wanted, pattern)
             return [(Like(at.operand, wanted, negated),)]
     return [(exact.negation() if negated else exact,)]

@@ -149,12 +149,17 @@ def _objects(values: list[Any], points_only: bool = False) -> Values:
     elif shape == {"type", "coordinates"}:
         array, odd, _ = _points([None if v is None else _coordinates(**v) for v in values])
     elif shape == {"timestamp"} and not points_only:
-        array, odd, _ = _instants([None if v is None else v["timestamp"] for v in values])
+        array, odd, _ = _instants(_inside(values, "timestamp"))
     elif shape == {"date"} and not points_only:
-        array, odd, _ = _dates([None if v is None else v["date"] for v in values])
+        array, odd, _ = _dates(_inside(values, "date"))
     else:
         array, odd = None, [i for i, value in enumerate(values) if value is not None]
     return Values(array, odd, other)
+
+
+def _inside(values: list[Any], key: str) -> list[Any]:
+    """What the objects hold; null inside an object is not a value that is missing, but one that is wrong."""
+    return [None if v is None else False if v[key] is None else v[key] for v in values]
 
 
 def _coordinates(type: Any, coordinates: Any) -> tuple[Any, Any]:

@@ -37,6 +37,7 @@ METRICS = (
     ShownMetric("tidegate_ahead_total", "ahead", "publications dated further ahead than is allowed, put there too"),
     ShownMetric("tidegate_late_total", "late", "publications that came later than the lateness that is allowed"),
     ShownMetric("tidegate_shapeless_total", "shapeless", "values that a shape was asked of and that have none"),
+    ShownMetric("tidegate_oversized_total", "oversized", "bags that were too large for LIKE"),
     ShownMetric("tidegate_batches_total", "batches", "batches that are done since the start"),
     ShownMetric(
         "tidegate_last_batch", "last_batch", "the number of the last batch that is done, counted over all runs"

@@ -100,7 +100,7 @@ def _csv(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: in
         table = _with_points(pa.table(columns)) if columns else pa.table({})
         for i, reason in sorted(bad.items()):
             faults.append(QuarantinedRow(f"{reason}; line {rows[i][0]} of {name}", ",".join(rows[i][1])))
-        good = [i for i in range(len(rows)) if i not in bad]
+        good = pa.array([i for i in range(len(rows)) if i not in bad], pa.int64())
         yield FilePart([table.take(good) if bad else table] if rows else [], faults)
 
 

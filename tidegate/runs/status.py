@@ -38,6 +38,7 @@ class StatusSnapshot:
     late: int
     ahead: int
     shapeless: int
+    oversized: int
     patterns: int
     state_bytes: int
     state_bytes_per_pattern: float
@@ -58,7 +59,7 @@ class Status:
         self._recent: deque[tuple[float, int, int]] = deque()
         self._began = monotonic()
         self.publications = self.notifications = self.quarantined = self.batches = 0
-        self.late = self.ahead = self.shapeless = 0
+        self.late = self.ahead = self.shapeless = self.oversized = 0
         self.newest: int | None = None
         self._last, self._batch_seconds, self._task_seconds, self._sink_seconds = -1, 0.0, 0.0, 0.0
         self._count, self._counted = 0, float("-inf")
@@ -67,9 +68,9 @@ class Status:
 
     def add(self, batch: int, counts: Sequence[Mapping[str, Any]], work: float, sinks: float) -> None:
         """A batch is done: what its tasks counted, and how long tasks and sinks took."""
-        publications, notifications, quarantined, late, ahead, shapeless = (
-            sum(task.get(name, 0) for task in counts)
-            for name in ("publications", "notifications", "quarantined", "late", "ahead", "shapeless")
+        names = ("publications", "notifications", "quarantined", "late", "ahead", "shapeless", "oversized")
+        publications, notifications, quarantined, late, ahead, shapeless, oversized = (
+            sum(task.get(name, 0) for task in counts) for name in names
         )
         with self._lock:
             self.publications += publications
@@ -78,6 +79,7 @@ class Status:
             self.late += late
             self.ahead += ahead
             self.shapeless += shapeless
+            self.oversized += oversized
             if publications:
                 newest = max(task.get("newest", LONG_AGO) for task in counts)
                 self.newest = newest if self.newest is None else max(newest, self.newest)
@@ -126,6 +128,7 @@ class Status:
                 self.late,
                 self.ahead,
                 self.shapeless,
+                self.oversized,
                 patterns,
                 size,
                 size / patterns if patterns else 0.0,

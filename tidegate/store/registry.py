@@ -20,12 +20,12 @@ from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, SubscriptionError, TidegateError, UnknownSubscription, shown
 from tidegate.index.catalogue import stored
 from tidegate.language import DEFAULT_LIMITS, Limits
-from tidegate.model import Subscription, moment
+from tidegate.model import Subscription
 from tidegate.store.database import CHUNK, Database, key
 from tidegate.store.database_url import address, file
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.ontology_renewal import UnrenewableSubscription, renew
-from tidegate.store.registry_tables import FIELDS, PART, ROWS, active, as_row, current, record, tick
+from tidegate.store.registry_tables import FIELDS, PART, ROWS, active, as_row, current, record, tick, when
 from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.store.version_readers import Reader, Readers, check_number, now
 from tidegate.subscriptions import compile_subscription
@@ -206,7 +206,7 @@ class Registry(Closing):
             statement = statement.limit(limit)
         with self._database.read() as connection:
             return [
-                RegistryEntry(as_row(row[:-1]).subscription, row[0], moment(row[-1]))
+                RegistryEntry(as_row(row[:-1]).subscription, row[0], when(row[-1], row))
                 for row in connection.execute(statement)
             ]
 

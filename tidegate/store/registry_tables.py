@@ -7,18 +7,21 @@ turns a subscription into a row and a row into a subscription. Knows nothing of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from itertools import product
+from typing import Any, NoReturn
 
 from sqlalchemy import Column, Connection, Index, MetaData, Select, Table, inspect, select, update
 from sqlalchemy.schema import CreateColumn
 
+from tidegate.errors import StoreError, shown
 from tidegate.model import NAME_LENGTH, Subscription, micros, moment
 from tidegate.store.database import NUMBER, OPTIONS, insert_new, key, words
 from tidegate.store.schema import SchemaPart
 from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.store.version_readers import Readers
 
-__all__ = ["FIELDS", "PART", "ROWS", "active", "as_row", "current", "record", "tick"]
+__all__ = ["FIELDS", "PART", "ROWS", "active", "as_row", "current", "record", "tick", "when"]
 
 _TABLES = MetaData()
 _CLOCK = Table(
@@ -121,7 +124,37 @@ def record(since: int, subscription: Subscription, expression: str, asked: str |
 
 
 def as_row(fields: Sequence[Any]) -> StoredSubscription:
-    """The subscription of a row, as it is read."""
+    """The subscription of a row, as it is read. A row that we cannot have written is an error."""
+    if tuple(map(type, fields)) not in _KINDS:
+        _refuse(fields)
     since, until, id, subscriber, expression, begin, end, asked = fields
-    times = (None if begin is None else moment(begin), None if end is None else moment(end))
+    times = (None if begin is None else when(begin, fields), None if end is None else when(end, fields))
     return StoredSubscription(since, until, id, subscriber, expression, *times, asked)
+
+
+def when(micros: Any, fields: Sequence[Any]) -> datetime:
+    """A time of a row."""
+    try:
+        return moment(micros)
+    except (OverflowError, TypeError):
+        raise StoreError("a time within the years 0001 to 9999", shown(micros), _place(fields)) from None
+
+
+_MAYBE_NUMBER, _MAYBE_TEXT = (int, type(None)), (str, type(None))
+_ALLOWED = ((int,), _MAYBE_NUMBER, (str,), (str,), (str,), _MAYBE_NUMBER, _MAYBE_NUMBER, _MAYBE_TEXT)
+#: The types that the values of a row can have together.
+_KINDS = frozenset(product(*_ALLOWED))
+
+
+def _refuse(fields: Sequence[Any]) -> NoReturn:
+    name, value = next(
+        (str(column.name), value)
+        for column, value, allowed in zip(FIELDS, fields, _ALLOWED, strict=True)
+        if type(value) not in allowed
+    )
+    number = name in ("since", "until", "active_from", "active_until")
+    raise StoreError(f"{'a whole number' if number else 'text'} as {name}", shown(value), _place(fields))
+
+
+def _place(fields: Sequence[Any]) -> str:
+    return f"version {shown(fields[0])} in the table {ROWS.name}"

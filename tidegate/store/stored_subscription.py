@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
+from tidegate.errors import StoreError, shown
 from tidegate.index.catalogue import restored, stored
 from tidegate.model import Subscription
 
@@ -44,4 +45,8 @@ class StoredSubscription(NamedTuple):
         return self._of(self.where)
 
     def _of(self, where: str) -> Subscription:
-        return Subscription(self.id, self.subscriber, restored(where), self.active_from, self.active_until)
+        try:
+            expression = restored(where)
+        except ValueError as wrong:
+            raise StoreError("an expression as it was stored", f"{shown(where)}, where {wrong}", self.id) from None
+        return Subscription(self.id, self.subscriber, expression, self.active_from, self.active_until)

@@ -19,8 +19,7 @@ from tidegate.language.text_position import located, position_of
 from tidegate.language.tree import Call, Node, walk
 from tidegate.model import Subscription, micros
 from tidegate.patterns import Inner, Pattern, family_of
-from tidegate.patterns.pattern import BeyondLimit
-from tidegate.predicates.family import Mismatch
+from tidegate.predicates.family import BeyondLimit, Mismatch
 from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.ontology import expanded
 from tidegate.subscriptions.activity import activity
@@ -68,17 +67,17 @@ def compile_where(
             position_of(wrong, node),
             source,
         )
-    assert isinstance(wanted, Call)
     least, most = family.arity
     try:
+        if not isinstance(wanted, Call):
+            raise Mismatch("a condition", "a list", wanted)
         if whole is None and not least <= len(wanted.args) <= most:
             count = f"{least}" if least == most else f"{least} or more" if most > 99 else f"{least} to {most}"
             raise Mismatch(f"{count} arguments of {wanted.op}", f"{len(wanted.args)}", wanted)
         form, numbers, conditions, timeless = family.compile(wanted, limits)
     except Mismatch as error:
-        raise located(TypeMismatch, error.expected, error.got, position_of(error.node, node), source) from None
-    except BeyondLimit as error:
-        raise located(LimitError, error.expected, error.got, position_of(error.node, node), source) from None
+        kind = LimitError if isinstance(error, BeyondLimit) else TypeMismatch
+        raise located(kind, error.expected, error.got, position_of(error.node, node), source) from None
     common = [part for part in beside if part is not wanted]
     inner = []
     for i, condition in enumerate(conditions or [None]):
