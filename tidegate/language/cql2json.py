@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import LimitError, ParseError
+from tidegate.instant import instant
 from tidegate.language import geometry
-from tidegate.language.instant import instant
 from tidegate.language.json_errors import JsonFault, got, index_of, keys, path_of
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.tree import (
