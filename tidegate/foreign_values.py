@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["plain", "point"]
+__all__ = ["geo_interface", "plain", "point"]
 
 #: Kinds of numpy's types that are truth values, numbers or texts, or any objects.
 _TAKEN = frozenset("biufUO")
@@ -43,8 +43,8 @@ def point(value: Any) -> tuple[Any, Any] | None:
     A height is left out.
     """
     if not isinstance(value, Mapping):
-        value = getattr(value, "__geo_interface__", None)
-        if not isinstance(value, Mapping):
+        value = geo_interface(value)
+        if value is None:
             return None
     if len(value) == 2 and "lon" in value and "lat" in value:
         return value["lon"], value["lat"]
@@ -52,6 +52,15 @@ def point(value: Any) -> tuple[Any, Any] | None:
     if not isinstance(kind, str) or kind != "Point" or not isinstance(coordinates, list | tuple):
         return None
     return (coordinates[0], coordinates[1]) if len(coordinates) in (2, 3) else None
+
+
+def geo_interface(value: Any) -> Mapping[str, Any] | None:
+    """GeoJSON of an object that gives it, as shapely's do, or None."""
+    try:
+        found = value.__geo_interface__
+    except Exception:  # there is none, or the object cannot make it
+        return None
+    return found if isinstance(found, Mapping) else None
 
 
 def _scalar(value: np.generic) -> Any:

@@ -127,7 +127,8 @@ def zoned(when: object, what: str, at: str, error: type[TidegateError], zone: Ti
 
 def _put_in(zone: TimeZone | None, when: datetime, what: str, at: str, error: type[TidegateError]) -> datetime:
     if zone is None:
-        raise error(f"a time with a time zone as {what} {HINT}", f"{when.isoformat()} without one", at)
+        hint = f" {HINT}" if error is PublicationError else ""
+        raise error(f"a time with a time zone as {what}{hint}", f"{when.isoformat()} without one", at)
     found = zone.instant(when)
     if found is None:
         raise error(f"a time that clocks show in {zone.name} as {what}", when.isoformat(), at)

@@ -40,6 +40,7 @@ from tidegate.records.given import Given, Tabular, as_publications
 from tidegate.subscriptions import compile_subscription, expression_of
 from tidegate.subscriptions.activity import activity
 from tidegate.subscriptions.bulk import without_garbage_collection
+from tidegate.subscriptions.doubts import warn
 from tidegate.time_zones import TimeZone, Zone
 
 __all__ = ["Engine"]
@@ -91,12 +92,16 @@ class Engine(Closing):
     # --- subscriptions ----------------------------------------------------------------------------------------------
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Take a subscription; it sees every publication from now on. Nothing changes if it is refused."""
+        """Take a subscription; it sees every publication from now on. Nothing changes if it is refused.
+
+        Warns (``SubscriptionWarning``) of one that can hardly be meant as it is written.
+        """
         if not isinstance(subscription, Subscription):
             raise SubscriptionError("a Subscription", shown(subscription))
         try:
             with asking() as asked:
                 found = compile_subscription(subscription, self._limits)
+            warn(subscription, found, self._limits)
             with self._changing:
                 self._notice()
                 number = self._catalogue.add(subscription)

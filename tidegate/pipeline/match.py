@@ -39,6 +39,7 @@ from tidegate.store.log import Slice
 from tidegate.store.registry import Registry
 from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.subscriptions import compile_subscription
+from tidegate.subscriptions.doubts import warn
 from tidegate.time_zones import HINT, TimeZone, Zone
 
 __all__ = ["FLAT", "GROUPED", "match", "shelved"]
@@ -153,7 +154,8 @@ def _rows(subscriptions: Iterable[Subscription] | DataFrame, limits: Limits) -> 
         if subscription.id in seen:
             raise SubscriptionError("an id that is not in use", shown(subscription.id))
         seen.add(subscription.id)
-        compile_subscription(subscription, limits)  # a mistake is raised here, in the user's call, not in a worker
+        # a mistake is raised here, in the user's call, not in a worker
+        warn(subscription, compile_subscription(subscription, limits), limits)
         yield StoredSubscription.of(subscription, len(seen))
 
 
