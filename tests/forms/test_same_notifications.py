@@ -7,11 +7,15 @@ from datetime import timedelta
 from importlib.util import find_spec
 
 import numpy as np
+import orjson
+import pyarrow.parquet as pq
 import pytest
 
-from tests.forms.forms import FILES, IN_MEMORY
+from tests.forms.forms import FIELDS, FILES, IN_MEMORY
 from tests.forms.readings import BEGIN, SENSORSCOPE, SUBSCRIPTIONS, made_up, of_sensorscope
 from tests.forms.ways import by_command, by_engine, by_match, by_run
+from tidegate.cli.input_files import InputFiles, written
+from tidegate.time_zones import TimeZone
 
 needs_sensorscope = pytest.mark.skipif(not SENSORSCOPE.exists(), reason="../shared/data/sensorscope is not here")
 
@@ -41,6 +45,19 @@ def test_an_engine_tells_the_same_of_every_form(form, readings, expected):
 def test_the_command_tells_the_same_of_every_file(kind, readings, expected, tmp_path):
     write, zone = FILES[kind]
     assert by_command(SUBSCRIPTIONS, write(readings, tmp_path), zone) == expected
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_rehearsal_reads_the_same_from_every_file(kind, readings, tmp_path):
+    write, zone = FILES[kind]
+    (folder,) = written(InputFiles([], [write(readings, tmp_path)]), tmp_path / "history", TimeZone.named(zone))
+    found = pq.read_table(folder)
+    assert found.column("time").to_pylist() == [one["time"] for one in readings]
+    places = [{"lon": one["longitude"], "lat": one["latitude"]} for one in readings]
+    assert found.column("location").to_pylist() == places
+    attributes = [{name: value for name, value in one.items() if name not in FIELDS} for one in readings]
+    for text, given in zip(found.column("attributes").to_pylist(), attributes, strict=True):
+        assert {name: value for name, value in orjson.loads(text).items() if value is not None} == given
 
 
 @pytest.mark.parametrize("kind", ["parquet of nanoseconds", "parquet of pandas"])

@@ -15,6 +15,7 @@ import tidegate as tg
 from tests.parts.profiles import examples
 from tests.parts.refusal import assert_refused
 from tidegate.index.batch import sift
+from tidegate.runs.config import load
 from tidegate.time_zones import TimeZone
 
 ZONES = ["Europe/Zurich", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC", "-03:30"]
@@ -89,3 +90,13 @@ def test_a_log_takes_what_an_engine_takes(tmp_path):
         naive = pa.table({"id": ["q"], "source": ["z"], "time": pa.array([datetime(2026, 11, 15, 9)])})
         assert log.append(naive, timezone="Europe/Zurich") == 2
         assert_refused(lambda: log.append(naive), tg.PublicationError, "timezone=")
+
+
+@pytest.mark.parametrize("kind", ['type = "files"\npath = "."', 'type = "kafka"\nservers = "a:1"\ntopic = "t"'])
+def test_a_source_has_a_zone(tmp_path, kind):
+    rest = '[subscriptions]\nregistry = "r.db"\n[[sinks]]\ntype = "console"\n[run]\ncheckpoint = "c"\n'
+    path = tmp_path / "pipeline.toml"
+    path.write_text(f'[source]\n{kind}\ntimezone = "Europe/Zurich"\n{rest}')
+    assert load(path).source.open().zone.name == "Europe/Zurich"
+    path.write_text(f'[source]\n{kind}\ntimezone = "Mars"\n{rest}')
+    assert_refused(lambda: load(path), tg.SettingError, "an IANA name", "source.timezone")
