@@ -18,6 +18,7 @@ __all__ = [
     "SnapshotError",
     "StoreError",
     "SubscriptionError",
+    "SubscriptionWarning",
     "TidegateError",
     "TypeMismatch",
     "UnknownFunction",
@@ -138,6 +139,10 @@ class MessageError(TidegateError, ValueError):
     """A message between nodes of an overlay cannot be taken: no such JSON, kind or version, a field that is wrong."""
 
     code = "message"
+
+
+class SubscriptionWarning(UserWarning):
+    """A subscription was taken that can hardly be meant as it is written."""
 
 
 CATALOGUE: dict[str, type[TidegateError]] = {

@@ -5,7 +5,7 @@ Each checks its fields when it is made, so all other modules may trust them. Kno
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from math import isfinite
@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tidegate.errors import PublicationError, SubscriptionError, TidegateError, shown
+from tidegate.errors import ParseError, PublicationError, SubscriptionError, TidegateError, shown
+from tidegate.foreign_values import plain, point
+from tidegate.instant import SHAPE, instant, is_local, iso
+from tidegate.time_zones import HINT, TimeZone
 
 __all__ = [
     "FLAT",
@@ -26,6 +29,7 @@ __all__ = [
     "Subscription",
     "Value",
     "moment",
+    "zoned",
 ]
 
 #: A number, string, truth value, timestamp, point (lon, lat), bag or series.
@@ -45,6 +49,11 @@ RESERVED: dict[str, str] = {
     "valid_until": "time",
     "event": "interval",
 }
+
+#: Another spelling of ``location``, of two names, for flat records and tables; no attribute has such a name.
+LOCATION_PARTS = ("location.lon", "location.lat")
+#: Attributes that are the location of a publication that has no other.
+COORDINATES = ("longitude", "latitude")
 
 FLAT = pa.schema(
     [
@@ -74,9 +83,11 @@ LIST_LENGTH = 1_048_576
 
 #: Whole numbers up to which every one is a finite double.
 _EXACT = 2**53
-_NO_FIELDS = (None,) * 5
+_NO_ATTRIBUTES = frozenset({*RESERVED, *LOCATION_PARTS})
+_PLAIN = frozenset({bool, int, float, str, datetime, date, tuple, list})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_TIMESTAMP = "a timestamp such as '2026-11-15T08:00:00Z'"
 _EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
@@ -93,18 +104,47 @@ def moment(micros: int) -> datetime:
     return _EPOCH + micros * _MICROSECOND
 
 
-def _zoned(when: object, what: str, at: str, error: type[TidegateError]) -> datetime:
-    if not isinstance(when, datetime):
-        raise error(f"a datetime as {what}", shown(when), at)
+def zoned(when: object, what: str, at: str, error: type[TidegateError], zone: TimeZone | None = None) -> datetime:
+    """The instant that a datetime or a text of ISO 8601 gives; one without a time zone is in ``zone``."""
+    if isinstance(when, str):
+        return _read(when, what, at, error, zone)
+    if isinstance(when, np.datetime64):
+        when = when.astype("datetime64[us]").item()  # None for not a time, an integer for one beyond all years
+    if not isinstance(when, datetime) or when != when:  # pandas has a datetime that is none
+        raise error(f"a datetime or a text such as '2026-11-15T08:00:00Z' as {what}", shown(when), at)
+    if type(when) is not datetime:
+        when = datetime.combine(when.date(), when.timetz())
     try:
         offset = when.utcoffset()
     except Exception as exc:  # a tzinfo of the user's own may raise anything
         raise error(f"a datetime with a usable time zone as {what}", f"{type(exc).__name__}: {exc}", at) from None
     if offset is None:
-        raise error(f"a datetime with a time zone as {what}", f"{when.isoformat()} without one", at)
+        return _put_in(zone, when, what, at, error)
     if when.year in (1, 9999) and not _EARLIEST <= micros(when) <= _LATEST:
         raise error(f"a time within the years 0001 to 9999 in UTC as {what}", when.isoformat(), at)
     return when
+
+
+def _put_in(zone: TimeZone | None, when: datetime, what: str, at: str, error: type[TidegateError]) -> datetime:
+    if zone is None:
+        hint = f" {HINT}" if error is PublicationError else ""
+        raise error(f"a time with a time zone as {what}{hint}", f"{when.isoformat()} without one", at)
+    found = zone.instant(when)
+    if found is None:
+        raise error(f"a time that clocks show in {zone.name} as {what}", when.isoformat(), at)
+    return found
+
+
+def _read(text: str, what: str, at: str, error: type[TidegateError], zone: TimeZone | None) -> datetime:
+    given = iso(text)
+    try:
+        found, is_date = instant(f"{given}Z" if (without := is_local(given)) else given)
+    except ParseError as wrong:
+        expected = _TIMESTAMP if wrong.expected == SHAPE else wrong.expected
+        raise error(f"{expected} as {what}", wrong.got, at) from None
+    if is_date:
+        raise error(f"{_TIMESTAMP} as {what}", shown(text), at)
+    return _put_in(zone, moment(found).replace(tzinfo=None), what, at, error) if without else moment(found)
 
 
 def _name(value: object, what: str, at: str, error: type[TidegateError]) -> str:
@@ -130,12 +170,14 @@ def _is_plain_name(value: object) -> bool:
 
 
 def _is_plain_time(when: object) -> bool:
-    """Whether ``_zoned`` certainly has nothing against it."""
+    """Whether ``zoned`` certainly has nothing against it."""
     return type(when) is datetime and when.tzinfo is UTC and 1 < when.year < 9999
 
 
-def _checked(value: object, at: str) -> Any:
+def _checked(value: Any, at: str) -> Any:
     """The value as the engine keeps it, or an error that says where it stands."""
+    if type(value) not in _PLAIN:
+        value = plain(value)
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
@@ -144,39 +186,60 @@ def _checked(value: object, at: str) -> Any:
         except OverflowError:
             finite = False
         if not finite:
-            raise PublicationError("a finite number", shown(value), at)
+            raise PublicationError("a finite number, None for a missing one", shown(value), at)
         return value
     if isinstance(value, str):
         if len(value) > TEXT_LENGTH:
             raise PublicationError(f"text of at most {TEXT_LENGTH} characters", f"{len(value)} characters", at)
         _encodable(value, "a text", at, PublicationError)
         return value
-    if isinstance(value, datetime):
-        return _zoned(value, "a timestamp", at, PublicationError)
+    if isinstance(value, datetime | np.datetime64):
+        return zoned(value, "a timestamp", at, PublicationError)
     if isinstance(value, date):
         return value
     if isinstance(value, tuple):
         return _point(value, at)
     if isinstance(value, list):
-        if len(value) > LIST_LENGTH:
-            raise PublicationError(f"a list of at most {LIST_LENGTH} members", f"{len(value)}", at)
-        for i, item in enumerate(value):
-            if isinstance(item, float):  # also NaN and the infinities: a series may have gaps
-                continue
-            if isinstance(item, list | tuple | Mapping) or item is None:
-                raise PublicationError("a number, string, truth value or timestamp", shown(item), f"{at}[{i}]")
-            _checked(item, f"{at}[{i}]")
-        return list(value)
+        return _list(value, at)
     raise PublicationError("a number, string, truth value, timestamp, point or list", shown(value), at)
 
 
-def _point(value: object, at: str) -> tuple[float, float]:
-    if not isinstance(value, tuple | list) or len(value) != 2:
+def _list(value: list[Any], at: str) -> list[Any]:
+    if len(value) > LIST_LENGTH:
+        raise PublicationError(f"a list of at most {LIST_LENGTH} members", f"{len(value)}", at)
+    kept = []
+    for i, item in enumerate(value):
+        if type(item) not in _PLAIN:
+            item = plain(item)
+        if isinstance(item, float):  # also NaN and the infinities: a series may have gaps
+            kept.append(item)
+            continue
+        if isinstance(item, list | tuple | Mapping) or item is None:
+            raise PublicationError("a number, string, truth value or timestamp", shown(item), f"{at}[{i}]")
+        kept.append(_checked(item, f"{at}[{i}]"))
+    return kept
+
+
+def _point(value: Any, at: str) -> tuple[float, float]:
+    parts = value if isinstance(value, tuple | list) else point(value) or plain(value)
+    if not isinstance(parts, tuple | list) or len(parts) != 2:
         raise PublicationError("a point (lon, lat)", shown(value), at)
-    for part, bound in zip(value, (180, 90), strict=True):
+    lon, lat = parts
+    if type(lon) is float is type(lat) and -180 <= lon <= 180 and -90 <= lat <= 90:
+        return lon, lat
+    lon, lat = plain(lon), plain(lat)
+    for part, bound in ((lon, 180), (lat, 90)):
         if isinstance(part, bool) or not isinstance(part, int | float) or not -bound <= part <= bound:
             raise PublicationError("a point (lon, lat) with lon in [-180, 180] and lat in [-90, 90]", shown(value), at)
-    return float(value[0]), float(value[1])
+    return float(lon), float(lat)
+
+
+def _place(attributes: Mapping[str, Any], here: Callable[[], str]) -> tuple[float, float] | None:
+    """The point that ``longitude`` and ``latitude`` give; None if one of them is no number."""
+    lon, lat = (attributes.get(name) for name in COORDINATES)
+    if isinstance(lon, bool | str) or isinstance(lat, bool | str):
+        return None
+    return _point((lon, lat), f"{here()}, longitude and latitude") if isinstance(lat, int | float) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +248,10 @@ class Publication:
 
     ``attributes`` holds any number of values; None among them means missing. An event that lasts is published once
     with ``start`` and ``end``, or in two parts of the same source and id, ``phase`` START and END.
+
+    Values may be numpy's, and numbers ``Decimal``, which is rounded to a double. A time may be a text of ISO 8601 with
+    its offset from UTC. A point is (lon, lat), GeoJSON, or an object with ``__geo_interface__``, such as shapely's.
+    Where no ``location`` is given and the attributes ``longitude`` and ``latitude`` are numbers, they are the location.
     """
 
     id: str
@@ -201,14 +268,20 @@ class Publication:
         if not (_is_plain_name(self.id) and _is_plain_name(self.source) and _is_plain_time(self.time)):
             _name(self.id, "the id", "publication", PublicationError)
             _name(self.source, "the source", self._here(), PublicationError)
-            _zoned(self.time, "the time", self._here(), PublicationError)
-        if (self.start, self.end, self.valid_until, self.phase, self.location) != _NO_FIELDS:
+            self._set("time", zoned(self.time, "the time", self._here(), PublicationError))
+        if not (
+            self.location is None
+            and self.phase is None
+            and self.start is None
+            and self.end is None
+            and self.valid_until is None
+        ):
             self._check_fields()
         if not isinstance(self.attributes, Mapping):
             raise PublicationError("a mapping of attributes", shown(self.attributes), self._here())
         kept: dict[str, Value | None] = {}
         for name, value in self.attributes.items():
-            if type(name) is not str or not name or name in RESERVED:
+            if type(name) is not str or not name or name in _NO_ATTRIBUTES:
                 self._check_attribute_name(name)
             kind = type(value)
             if (
@@ -220,7 +293,12 @@ class Publication:
                 kept[name] = value
             elif value is not None:
                 kept[name] = _checked(value, f"{self._here()}, attribute {shown(name)}")
-        object.__setattr__(self, "attributes", kept)  # the caller's mapping and lists may change, this may not
+        if "longitude" in kept and self.location is None:
+            self._set("location", _place(kept, self._here))
+        self._set("attributes", kept)  # the caller's mapping and lists may change, this may not
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
 
     def _here(self) -> str:
         """How an error names this publication; made only for one."""
@@ -230,18 +308,18 @@ class Publication:
         at = self._here()
         for name in ("start", "end", "valid_until"):
             if (when := getattr(self, name)) is not None:
-                _zoned(when, name, at, PublicationError)
+                self._set(name, zoned(when, name, at, PublicationError))
         if self.start is not None and self.end is not None and self.end < self.start:
             raise PublicationError("an end that is not before the start", f"end {self.end.isoformat()}", at)
         if self.phase is not None and self.phase not in PHASES:
             raise PublicationError(f"one of {', '.join(PHASES)} as phase", shown(self.phase), at)
         if self.location is not None:
-            object.__setattr__(self, "location", _point(self.location, f"{at}, location"))
+            self._set("location", _point(self.location, f"{at}, location"))
 
     def _check_attribute_name(self, name: object) -> None:
         if not isinstance(name, str) or not name:
             raise PublicationError("a non-empty string as attribute name", shown(name), self._here())
-        if name in RESERVED:
+        if name in _NO_ATTRIBUTES:
             raise PublicationError("attribute names that are not reserved", shown(name), self._here())
 
     def value(self, name: str) -> Any:
@@ -270,7 +348,7 @@ class Subscription:
             raise SubscriptionError("CQL2 text or a CQL2-JSON dict as where", shown(self.where), at)
         for name in ("active_from", "active_until"):
             if (when := getattr(self, name)) is not None:
-                _zoned(when, name, at, SubscriptionError)
+                object.__setattr__(self, name, zoned(when, name, at, SubscriptionError))
         if self.active_from is not None and self.active_until is not None and self.active_until <= self.active_from:
             raise SubscriptionError("active_until after active_from", self.active_until.isoformat(), at)
 

@@ -17,14 +17,15 @@ from tests.bad_input.refusing import HUGE, NOW, Broken, Silent, pub, refused, wi
 
 
 PUBLICATIONS = {
-    "not an object": (lambda: {"id": "p"}, "publications"),
+    "not an object": (lambda: 5, "publications or dicts", "item 1"),
+    "not all fields": (lambda: {"id": "p"}, "a field source", "item 1"),
     "id empty": (lambda: pub(id=""), "a non-empty string as the id", "''"),
     "id number": (lambda: pub(id=5), "a non-empty string as the id", "got 5"),
     "id 10 MB": (lambda: pub(id=HUGE), "at most 1024 characters as the id", "10000000"),
     "id surrogate": (lambda: pub(id="\ud800"), "Unicode text as the id", "lone surrogate"),
     "source none": (lambda: pub(source=None), "a non-empty string as the source", "publication 'p'"),
-    "time text": (lambda: pub(time="2026-11-15"), "a datetime as the time", "'2026-11-15'"),
-    "time date": (lambda: pub(time=date(2026, 11, 15)), "a datetime as the time"),
+    "time text": (lambda: pub(time="2026-11-15"), "a timestamp such as '2026-11-15T08:00:00Z' as the time"),
+    "time date": (lambda: pub(time=date(2026, 11, 15)), "a datetime or a text such as"),
     "time naive": (lambda: pub(time=datetime(2026, 11, 15)), "with a time zone", "without one"),
     "time zone broken": (lambda: pub(time=datetime(2026, 11, 15, tzinfo=Broken())), "usable time zone", "no such zone"),
     "time zone silent": (lambda: pub(time=datetime(2026, 11, 15, tzinfo=Silent())), "with a time zone"),
@@ -74,7 +75,7 @@ def test_publications(engine, name):
     refused(engine, lambda: engine.publish([pub(id="good"), make()]), tg.PublicationError, *parts)
 
 
-@pytest.mark.parametrize("what", [None, 5, "text", b"bytes", pub(), [pub(), None], {"id": "p"}])
+@pytest.mark.parametrize("what", [None, 5, "text", b"bytes", [pub(), None], {"id": "p"}])
 def test_no_publications_at_all(engine, what):
     refused(engine, lambda: engine.publish(what), tg.PublicationError)
 
@@ -121,7 +122,7 @@ TABLES = {
     "id long": (lambda: table(id=["p", HUGE]), "at most 1048576 characters"),
     "id rather long": (lambda: table(id=["p", "x" * 1025]), "at most 1024 characters as the id", "row 1"),
     "id not utf-8": (lambda: table(id=not_utf8()), "Unicode text"),
-    "time text": (lambda: table(time=["now", "then"]), "timestamps with a time zone as time", "string"),
+    "time text": (lambda: table(time=["now", "then"]), "timestamps of ISO 8601", "'now'", "row 0"),
     "time naive": (lambda: table(time=stamps([NOW, NOW], zone=None)), "timestamps with a time zone", "without one"),
     "time zone unknown": (
         lambda: table(time=stamps([0, 1], zone="Mars/Phobos")),
@@ -135,7 +136,7 @@ TABLES = {
     "phase": (lambda: table(phase=["START", "MIDDLE"]), "START, END, INSTANT", "'MIDDLE'", "row 1"),
     "event": (lambda: table(event=[1, 2]), "columns start and end"),
     "location numbers": (lambda: table(location=[1.0, 2.0]), "points (struct lon, lat) as location"),
-    "location fields": (lambda: table(location=pa.array([{"x": 1, "y": 2}] * 2)), "points (struct lon, lat)"),
+    "location fields": (lambda: table(location=pa.array([{"x": 1, "z": 2}] * 2)), "points (struct lon, lat)"),
     "location far": (lambda: table(location=points((0, 0), (0, 91))), "lat in [-90, 90]", "row 1"),
     "location nan": (lambda: table(location=points((nan, 0), None)), "lon in [-180, 180]", "row 0"),
     "location half": (lambda: table(location=points((None, 0), None)), "lon in [-180, 180]", "row 0"),

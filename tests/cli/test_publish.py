@@ -67,7 +67,7 @@ def test_a_config_names_log_and_registry(tmp_path, file):
         ("nonsense", "a JSON object on each line; got 'nonsense', where "),
         ("[1]", "a JSON object on each line; got [1]; at standard input, line 2"),
         ('{"id": "x"}', "at standard input, line 2"),
-        ('{"id": "x", "source": "s", "time": "soon"}', "at time, standard input, line 2"),
+        ('{"id": "x", "source": "s", "time": "soon"}', "as time; got 'soon'; at standard input, line 2"),
     ],
 )
 def test_what_is_no_publication_is_named_with_its_line(tmp_path, text, words):

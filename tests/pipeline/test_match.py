@@ -276,7 +276,8 @@ def test_malformed_attributes_are_kept_with_the_reason(spark, tmp_path):
 WRONG = [
     (lambda spark: tg.match("publications", SUBSCRIPTIONS), tg.PublicationError, "a Spark DataFrame of publications"),
     (lambda spark: tg.match(spark.range(3), SUBSCRIPTIONS), tg.PublicationError, "a column source; got columns id"),
-    (lambda spark: tg.match(_typed(spark, "time", "string"), []), tg.PublicationError, "timestamps with a time zone"),
+    (lambda spark: tg.match(_typed(spark, "time", "bigint"), []), tg.PublicationError, "timestamps with a time zone"),
+    (lambda spark: tg.match(_typed(spark, "time", "timestamp_ntz"), []), tg.PublicationError, "(for dicts, tables"),
     (lambda spark: tg.match(_typed(spark, "id", "bigint"), []), tg.PublicationError, "strings as id; got bigint"),
     (lambda spark: tg.match(_typed(spark, "attributes", "double"), []), tg.PublicationError, "a VARIANT, a map"),
     (lambda spark: tg.match(_typed(spark, "x", "map<string,int>"), []), tg.PublicationError, "got map<string,int>"),

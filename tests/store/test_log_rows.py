@@ -184,10 +184,9 @@ def test_publications_of_different_kinds(tmp_path):
         (rows((f"p{i}" for i in range(5000)), n=pa.array([float("inf")] * 5000)), "finite numbers"),
         ([Publication("p", "z7", NOON, {"x": [1, "a"]})], "members are of one kind"),
         ([Publication("p", "z7", NOON), "q"], "publications"),
-        (Publication("p", "z7", NOON), "a list of publications"),
-        ({"id": ["a"]}, "a list of publications"),
-        ("p1", "publications"),
-        (None, "a list of publications"),
+        ({"id": ["a"]}, "a field source"),
+        ("p1", "a publication, a dict"),
+        (None, "a publication, a dict"),
     ],
 )
 def test_wrong_publications_leave_nothing(tmp_path, wrong, said):

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -31,7 +34,7 @@ from tidegate.cli.status import status
 from tidegate.cli.subscribe import subscribe
 from tidegate.cli.unsubscribe import unsubscribe
 from tidegate.cli.warmup import warmup
-from tidegate.errors import PipelineError, TidegateError
+from tidegate.errors import PipelineError, SubscriptionWarning, TidegateError
 
 __all__ = ["app", "main"]
 
@@ -43,7 +46,8 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            result = super().invoke(ctx)
+            with _doubts_shown():
+                result = super().invoke(ctx)
             sys.stdout.flush()
         except TidegateError as error:
             typer.echo(f"tidegate: {error}", err=True)
@@ -61,6 +65,23 @@ class _Commands(TyperGroup):
         else:
             return result
         raise typer.Exit(UNUSABLE)
+
+
+@contextmanager
+def _doubts_shown() -> Iterator[None]:
+    """Print each doubt about a subscription once, as one line; other warnings as usual."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, SubscriptionWarning):
+                typer.echo(f"tidegate: warning: {message}", err=True)
+            else:
+                usual(message, category, *where)
+
+        warnings.simplefilter("once", SubscriptionWarning)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
 
 
 app = typer.Typer(

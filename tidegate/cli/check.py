@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +13,12 @@ from tidegate.cli.shapes_option import OwnShapes
 from tidegate.cli.subscription_files import subscriptions
 from tidegate.covering import covers
 from tidegate.engine import Engine
-from tidegate.errors import TidegateError
+from tidegate.errors import SubscriptionWarning, TidegateError
 from tidegate.language import DEFAULT_LIMITS
 from tidegate.patterns import Pattern
 from tidegate.predicates import Filter
 from tidegate.subscriptions import compile_subscription
+from tidegate.subscriptions.doubts import is_contradictory
 
 __all__ = ["check"]
 
@@ -46,16 +48,22 @@ def check(
         try:
             if isinstance(entry, TidegateError):
                 raise entry
-            engine.subscribe(entry)
+            with warnings.catch_warnings(record=True) as doubts:
+                warnings.simplefilter("always", SubscriptionWarning)
+                engine.subscribe(entry)
         except TidegateError as error:
             wrong += 1
             if str(place) in error.at:
                 error.at = error.at.removeprefix(str(place)).removeprefix(", ")
             typer.echo(f"{place}: {error.code} error: {error}", err=True)
         else:
-            if _is_never(compile_subscription(entry, DEFAULT_LIMITS)):
+            found = compile_subscription(entry, DEFAULT_LIMITS)
+            for doubt in doubts:
+                typer.echo(f"{place}: warning: {doubt.message}", err=True)
+            if _is_never(found):
                 never += 1
-                typer.echo(f"{place}: warning: subscription {entry.id!r} can never match", err=True)
+                if not is_contradictory(found):  # else a warning says so
+                    typer.echo(f"{place}: warning: subscription {entry.id!r} can never match", err=True)
     summary = f"{wrong + len(engine)} subscriptions: {len(engine)} good, {wrong} wrong"
     typer.echo(summary + (f", {never} that can never match" if never else ""))
     if wrong:

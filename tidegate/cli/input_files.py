@@ -19,9 +19,12 @@ import pyarrow.parquet as pq
 from tidegate.cli.progress import progress
 from tidegate.cli.publication_files import FileBatch, batches
 from tidegate.cli.text_records import JSON
-from tidegate.errors import SettingError, shown
+from tidegate.errors import SettingError, TidegateError, shown
+from tidegate.index.table_columns import columns_of
 from tidegate.model import RESERVED
-from tidegate.records.json_column import INSTANT, POINT
+from tidegate.records.json_column import POINT
+from tidegate.records.timestamps import INSTANT
+from tidegate.time_zones import TimeZone
 
 __all__ = ["InputFiles", "gathered", "written"]
 
@@ -39,8 +42,11 @@ class InputFiles:
     others: list[Path]
 
 
-def gathered(events: Sequence[str]) -> InputFiles:
-    """The files that are named or lie in folders, without hidden ones (names that begin with a dot or underscore)."""
+def gathered(events: Sequence[str], rewritten: bool = False) -> InputFiles:
+    """The files that are named or lie in folders, without hidden ones (names that begin with a dot or underscore).
+
+    ``rewritten``: Parquet, too, is to be read here and written anew.
+    """
     found = InputFiles([], [])
     for name in events:
         if "://" in name:
@@ -57,16 +63,16 @@ def gathered(events: Sequence[str]) -> InputFiles:
             found.others.append(path)
         else:
             raise SettingError(f"files that end in .parquet, {', '.join(_OTHERS)}", shown(path.name))
-    return _alike(found)
+    return _alike(found, rewritten)
 
 
-def _alike(found: InputFiles) -> InputFiles:
+def _alike(found: InputFiles, rewritten: bool) -> InputFiles:
     """Beside other files Parquet is rewritten like them: a history has attributes in columns or in JSON, not both."""
-    if not found.others or not found.parquet:
+    if not found.parquet or not (found.others or rewritten):
         return found
     url = next((name for name in found.parquet if "://" in name), None)
     if url is not None:
-        raise SettingError("files of this machine, beside files that are no Parquet", shown(url))
+        raise SettingError("files of this machine, beside files that are no Parquet or with --timezone", shown(url))
     paths = [Path(name) for name in found.parquet]
     files = [file for path in paths for file in (_visible(path, (".parquet",)) if path.is_dir() else [path])]
     return InputFiles([], [*files, *found.others])
@@ -87,7 +93,7 @@ def _folder(path: Path, found: InputFiles) -> None:
     found.others.extend(others)
 
 
-def written(files: InputFiles, directory: Path) -> list[str]:
+def written(files: InputFiles, directory: Path, zone: TimeZone | None = None) -> list[str]:
     """The files that are no Parquet as Parquet in a directory; an error names the file and the line."""
     if not files.others:
         return []
@@ -96,29 +102,39 @@ def written(files: InputFiles, directory: Path) -> list[str]:
     with progress(whole) as show:
         for number, file in enumerate(files.others):
             with pq.ParquetWriter(directory / f"{number:06d}.parquet", _SCHEMA) as writer:
-                for batch in batches(file):
-                    writer.write_table(_as_table(batch))
+                for batch in batches(file, zone):
+                    writer.write_table(_as_table(batch, zone))
                     count += len(batch.rows)
                     show(before + batch.read, f"{count:,} read")
             before += file.stat().st_size
     return [str(directory)]
 
 
-def _as_table(batch: FileBatch) -> pa.Table:
+def _as_table(batch: FileBatch, zone: TimeZone | None) -> pa.Table:
     rows = batch.rows
     if isinstance(rows, pa.Table):
-        names = [name for name in rows.column_names if name not in _FIELDS]
+        found = _columns(batch, rows, zone)
+        names = [name for name in found if name not in _FIELDS]
         columns: dict[str, Any] = {
-            name: rows.column(name) if name in rows.column_names else pa.nulls(len(rows), kind)
-            for name, kind in _FIELDS.items()
+            name: found[name] if name in found else pa.nulls(len(rows), kind) for name, kind in _FIELDS.items()
         }
-        attributes = rows.select(names).to_pylist() if names else [{} for _ in range(len(rows))]
+        attributes = pa.table({n: found[n] for n in names}).to_pylist() if names else [{} for _ in range(len(rows))]
     else:
         columns = {name: [_field(p.value(name)) for p in rows] for name in _FIELDS}
         attributes = [{name: _json(value) for name, value in p.attributes.items()} for p in rows]
     columns["attributes"] = [orjson.dumps(some, _json, orjson.OPT_PASSTHROUGH_DATETIME).decode() for some in attributes]
     arrays = [c.cast(f.type) if hasattr(c := columns[f.name], "cast") else pa.array(c, f.type) for f in _SCHEMA]
     return pa.table(arrays, schema=_SCHEMA)
+
+
+def _columns(batch: FileBatch, rows: pa.Table, zone: TimeZone | None) -> dict[str, pa.Array]:
+    try:
+        found, untimely = columns_of(rows, zone)
+        for rule in untimely:
+            raise rule.error(0)
+    except TidegateError as error:
+        raise batch.located(error) from None
+    return found
 
 
 def _field(value: Any) -> Any:

@@ -18,9 +18,11 @@ from tidegate.cli.progress import progress
 from tidegate.cli.publication_files import FileBatch, batches
 from tidegate.cli.shapes_option import OwnShapes
 from tidegate.cli.subscription_files import load
+from tidegate.cli.timezone_option import OwnTimezone
 from tidegate.engine import Engine
 from tidegate.errors import SettingError, TidegateError
-from tidegate.model import FLAT
+from tidegate.index.small_tables import flat_of
+from tidegate.time_zones import TimeZone
 
 __all__ = ["match"]
 
@@ -34,6 +36,7 @@ def match(
     grouped: Annotated[
         bool, typer.Option("--grouped", help="One line per publication, with subscription ids.")
     ] = False,
+    timezone: OwnTimezone = None,
     shapes: OwnShapes = None,
     ontology: OwnOntology = None,
     prefix: Prefixes = None,
@@ -41,8 +44,8 @@ def match(
     """Match publications with subscriptions and write notifications as JSON Lines.
 
     A publication has id, source and time (ISO 8601 with its offset from UTC) and, if wanted, start, end, phase,
-    location ({"lon": …, "lat": …}, or columns location.lon and location.lat) and valid_until. Every other name is an
-    attribute; in JSON attributes may also stand under "attributes".
+    location ({"lon": …, "lat": …}, or columns location.lon and location.lat, or longitude and latitude) and
+    valid_until. Every other name is an attribute; in JSON attributes may also stand under "attributes".
 
     \b
     Example:
@@ -52,11 +55,12 @@ def match(
     if output is not None and output.resolve() in inputs:
         raise SettingError("an output that is not an input", str(output))
     engine = load(subscriptions)
-    source = batches(publications)
+    zone = TimeZone.named(timezone)
+    source = batches(publications, zone)
     began, seen, sent = perf_counter(), 0, 0
     with _written_to(output) as target, progress(publications.stat().st_size) as show:
         for batch in source:
-            found = _matched(engine, batch, grouped)
+            found = _matched(engine, batch, zone, grouped)
             _write(found, target)
             seen += len(batch.rows)
             sent += _notifications(found, grouped)
@@ -66,17 +70,15 @@ def match(
     typer.echo(f"{seen:,} publications, {sent:,} notifications, {seconds:.2f} s", err=True)
 
 
-def _matched(engine: Engine, batch: FileBatch, grouped: bool) -> pa.Table:
+def _matched(engine: Engine, batch: FileBatch, zone: TimeZone | None, grouped: bool) -> pa.Table:
     try:
         if isinstance(batch.rows, pa.Table):
-            return engine.publish(batch.rows, grouped=grouped)
+            return engine.publish(batch.rows, grouped=grouped, timezone=zone)
         if grouped:
             return engine.publish(batch.rows, grouped=True)
-        found = engine.publish(batch.rows)
+        return flat_of(engine.publish(batch.rows))
     except TidegateError as error:
         raise batch.located(error) from None
-    rows = [(n.id, n.subscription, n.subscriber, n.time, list(n.publications), n.score, n.distance) for n in found]
-    return pa.table(list(zip(*rows, strict=True)) or [[] for _ in FLAT], FLAT)
 
 
 def _notifications(found: pa.Table, grouped: bool) -> int:

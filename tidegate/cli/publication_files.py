@@ -8,7 +8,7 @@ file and the line. (The pipeline reads files with ``runs/publication_files.py``,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,15 +18,17 @@ import pyarrow.parquet as pq
 
 from tidegate.cli.text_records import JSON, cells, extension, objects
 from tidegate.errors import PublicationError, TidegateError, shown
-from tidegate.model import RESERVED, Publication
+from tidegate.model import Publication
 from tidegate.records import publication, table
+from tidegate.records.csv_cells import EXPECTED, possible_kinds, read_cells
+from tidegate.records.locations import with_points
+from tidegate.time_zones import TimeZone
 
 __all__ = ["FileBatch", "batches", "publication", "table"]
 
 #: Publications that are read, matched and written together.
 SIZE = 8192
 
-_INSTANT = pa.timestamp("us", "UTC")
 #: Looked for at the end only: the name of a column, which may be any text, may stand before it.
 _ROW = re.compile(r"\brow (\d+)\Z")
 
@@ -49,23 +51,23 @@ class FileBatch:
         return error
 
 
-def batches(path: Path, size: int = SIZE) -> Iterator[FileBatch]:
-    """The publications of a file, ``size`` at a time."""
+def batches(path: Path, zone: TimeZone | None = None, size: int = SIZE) -> Iterator[FileBatch]:
+    """The publications of a file, ``size`` at a time. Times without an offset from UTC are in ``zone``."""
     kind = extension(path, (*JSON, ".csv", ".parquet"))
-    return (_parquet if kind == ".parquet" else _csv if kind == ".csv" else _json)(path, size)
+    return (_parquet if kind == ".parquet" else _csv if kind == ".csv" else _json)(path, zone, size)
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------------
 
 
-def _json(path: Path, size: int) -> Iterator[FileBatch]:
+def _json(path: Path, zone: TimeZone | None, size: int) -> Iterator[FileBatch]:
     found: list[Publication] = []
     numbers: list[int] = []
     unit, read = "line", 0
     for place, record, read in objects(path, PublicationError):
         if isinstance(record, TidegateError):
             raise record
-        found.append(publication(record, str(place)))
+        found.append(publication(record, str(place), zone))
         numbers.append(place.number)
         unit = place.unit
         if len(found) == size:
@@ -78,108 +80,40 @@ def _json(path: Path, size: int) -> Iterator[FileBatch]:
 # --- CSV ------------------------------------------------------------------------------------------------------------
 
 
-def _csv(path: Path, size: int) -> Iterator[FileBatch]:
+def _csv(path: Path, zone: TimeZone | None, size: int) -> Iterator[FileBatch]:
     """Cells are read twice: a column is of numbers only if every cell of the file is one. An empty cell is missing."""
-    readers = _readers(path, size)
+    kinds = _kinds(path, zone, size)
     rows = cells(path, PublicationError)
     next(rows, None)
     while some := list(islice(rows, size)):
         numbers = [place.number for place, _, _ in some]
         columns: dict[str, pa.Array] = {}
-        for name, texts in zip(readers, zip(*(row for _, row, _ in some), strict=True), strict=True):
-            array = _texts(texts)
-            try:
-                columns[name] = readers[name](array)
-            except pa.ArrowInvalid:  # possible only if a reserved name, not the cells, decided the kind
-                raise _first_fault(name, array, path, numbers) from None
-        yield FileBatch(_with_points(pa.table(columns), path), path, numbers, "line", some[-1][2])
+        for name, texts in zip(kinds, zip(*(row for _, row, _ in some), strict=True), strict=True):
+            columns[name], wrong = read_cells(texts, kinds[name], zone)
+            if wrong:  # possible only if a reserved name, not the cells, decided the kind
+                expected = f"{EXPECTED[kinds[name]]} as {name}"
+                raise PublicationError(expected, shown(texts[wrong[0]]), f"line {numbers[wrong[0]]} of {path}")
+        yield FileBatch(with_points(pa.table(columns)), path, numbers, "line", some[-1][2])
 
 
-def _readers(path: Path, size: int) -> dict[str, Callable[[pa.Array], pa.Array]]:
-    """How to read each column: as its reserved name says, else as the first kind that fits all its cells."""
+def _kinds(path: Path, zone: TimeZone | None, size: int) -> dict[str, pa.DataType]:
+    """The kind of each column: as its reserved name says, else the first that fits all its cells."""
     rows = cells(path, PublicationError)
     header = next((row for _, row, _ in rows), None)
     if header is None:
         raise PublicationError("a header with the names of the columns", "an empty file", str(path))
-    candidates = {name: _reserved(name) or list(_GUESSES) for name in header}
+    candidates = {name: possible_kinds(name) for name in header}
     while some := [row for _, row, _ in islice(rows, size)]:
         for name, texts in zip(header, zip(*some, strict=True), strict=True):
-            while len(candidates[name]) > 1:
-                try:
-                    candidates[name][0](_texts(texts))
-                    break
-                except pa.ArrowInvalid:
-                    del candidates[name][0]
+            while len(candidates[name]) > 1 and read_cells(texts, candidates[name][0], zone)[1]:
+                del candidates[name][0]
     return {name: kinds[0] for name, kinds in candidates.items()}
-
-
-def _texts(cells: tuple[str, ...]) -> pa.Array:
-    return pa.array([cell or None for cell in cells], pa.string())
-
-
-def _numbers(texts: pa.Array) -> pa.Array:
-    return texts.cast(pa.float64())
-
-
-def _instants(texts: pa.Array) -> pa.Array:
-    return texts.cast(_INSTANT)
-
-
-def _truths(texts: pa.Array) -> pa.Array:
-    return texts.cast(pa.bool_())
-
-
-def _as_they_are(texts: pa.Array) -> pa.Array:
-    return texts
-
-
-_GUESSES = (_numbers, _instants, _truths, _as_they_are)
-
-
-def _reserved(name: str) -> list[Callable[[pa.Array], pa.Array]] | None:
-    if name.endswith((".lon", ".lat")):
-        return [_numbers]
-    known: dict[str, list[Callable[[pa.Array], pa.Array]]] = {"text": [_as_they_are], "time": [_instants]}
-    return known.get(RESERVED.get(name, ""))
-
-
-def _first_fault(name: str, texts: pa.Array, path: Path, numbers: list[int]) -> PublicationError:
-    if name.endswith((".lon", ".lat")):
-        kind, wanted = pa.float64(), "a number"
-    else:
-        kind, wanted = _INSTANT, "a timestamp with its offset from UTC, such as '2026-11-15T08:00:00Z',"
-    for number, text in zip(numbers, texts, strict=True):
-        try:
-            text.cast(kind)
-        except pa.ArrowInvalid:
-            return PublicationError(f"{wanted} as {name}", shown(text.as_py()), f"line {number} of {path}")
-    raise AssertionError("a column that cannot be cast has a cell that cannot")
-
-
-def _with_points(found: pa.Table, path: Path) -> pa.Table:
-    """Columns x.lon and x.lat as one column x of points."""
-    for name in [name.removesuffix(".lon") for name in found.column_names if name.endswith(".lon")]:
-        if any(found.column_names.count(f"{name}.{part}") != 1 for part in ("lon", "lat")):
-            continue  # the engine refuses a column that is there twice
-        lon, lat = (_degrees(found, f"{name}.{part}", path) for part in ("lon", "lat"))
-        missing = pa.compute.and_(lon.is_null(), lat.is_null())
-        points = pa.StructArray.from_arrays([lon, lat], ["lon", "lat"], mask=missing)
-        found = found.drop_columns([f"{name}.lon", f"{name}.lat"]).append_column(name, points)
-    return found
-
-
-def _degrees(found: pa.Table, name: str, path: Path) -> pa.Array:
-    column = found.column(name).combine_chunks()
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or kind == pa.null()):
-        raise PublicationError(f"numbers as {name}", f"{kind}", str(path))
-    return column.cast(pa.float64(), safe=False)  # a number too large to be exact is out of range anyway
 
 
 # --- Parquet --------------------------------------------------------------------------------------------------------
 
 
-def _parquet(path: Path, size: int) -> Iterator[FileBatch]:
+def _parquet(path: Path, zone: TimeZone | None, size: int) -> Iterator[FileBatch]:
     try:
         file = pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as wrong:
@@ -189,7 +123,11 @@ def _parquet(path: Path, size: int) -> Iterator[FileBatch]:
         some = file.iter_batches(size)
         while (part := _next(some, path)) is not None:
             after = first + part.num_rows
-            found = _with_points(pa.Table.from_batches([part]), path)
+            try:
+                found = with_points(pa.Table.from_batches([part]))
+            except PublicationError as error:
+                error.at = f"{error.at} of {path}"
+                raise
             yield FileBatch(found, path, range(first, after), "row", whole * (after - 1) // rows)
             first = after
 

@@ -17,8 +17,10 @@ from tidegate.cli.progress import progress
 from tidegate.cli.publication_files import batches, publication, table
 from tidegate.cli.registry_argument import config, registry
 from tidegate.cli.text_records import text
+from tidegate.cli.timezone_option import OwnTimezone
 from tidegate.errors import PublicationError, SettingError, TidegateError, shown
 from tidegate.model import Publication
+from tidegate.time_zones import TimeZone
 
 if TYPE_CHECKING:
     from tidegate.store.log import Log
@@ -39,6 +41,7 @@ def publish(
         str | None,
         typer.Option("--registry", help="Whose subscriptions apply; needed unless LOG is a CONFIG file, or none do."),
     ] = None,
+    timezone: OwnTimezone = None,
 ) -> None:
     """Append publications to a log. What is counted at the end is on the disk and will not be lost.
 
@@ -52,12 +55,13 @@ def publish(
     from tidegate.store.log import Log
 
     place, whose = _meant(log, registered)
+    zone = TimeZone.named(timezone)
     with ExitStack() as stack:
         source = stack.enter_context(registry(whose)) if whose is not None else None
         target = stack.enter_context(Log(place, version=lambda: source.version if source is not None else 0))
         began, appended = perf_counter(), 0
         try:
-            for count in _standard_input(target) if str(file) == "-" else _file(target, file):
+            for count in _standard_input(target, zone) if str(file) == "-" else _file(target, file, zone):
                 appended += count
         finally:
             where = f"the log ends at row {target.end:,}"
@@ -85,13 +89,13 @@ def _meant(log: str, registered: str | None) -> tuple[str, str | None]:
     return directory, log
 
 
-def _file(log: Log, file: Path) -> Iterator[int]:
-    found = batches(file)
+def _file(log: Log, file: Path, zone: TimeZone | None) -> Iterator[int]:
+    found = batches(file, zone)
     with progress(file.stat().st_size) as show:
         appended = 0
         for batch in found:
             try:
-                log.append(batch.rows)
+                log.append(batch.rows, timezone=zone)
             except TidegateError as error:
                 raise batch.located(error) from None
             appended += len(batch.rows)
@@ -99,7 +103,7 @@ def _file(log: Log, file: Path) -> Iterator[int]:
             yield len(batch.rows)
 
 
-def _standard_input(log: Log) -> Iterator[int]:
+def _standard_input(log: Log, zone: TimeZone | None) -> Iterator[int]:
     """Append lines of standard input as they come: all that one read brings are appended together."""
     stream = cast(BufferedReader, sys.stdin.buffer)
     rest, number, more = b"", 0, True
@@ -111,7 +115,7 @@ def _standard_input(log: Log) -> Iterator[int]:
         for line in whole:
             number += 1
             if line.strip():
-                found.append(_publication(line, f"{_STDIN}, line {number}"))
+                found.append(_publication(line, f"{_STDIN}, line {number}", zone))
         if found:
             try:
                 log.append(table(found) or found)
@@ -121,7 +125,7 @@ def _standard_input(log: Log) -> Iterator[int]:
             yield len(found)
 
 
-def _publication(line: bytes, place: str) -> Publication:
+def _publication(line: bytes, place: str, zone: TimeZone | None) -> Publication:
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as wrong:
@@ -129,4 +133,4 @@ def _publication(line: bytes, place: str) -> Publication:
         raise PublicationError("a JSON object on each line", f"{got}, where {wrong.msg}", place) from None
     if not isinstance(record, dict):
         raise PublicationError("a JSON object on each line", shown(record), place)
-    return publication(record, place)
+    return publication(record, place, zone)

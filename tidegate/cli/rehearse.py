@@ -24,11 +24,13 @@ from tidegate.cli.rehearsal_report import RehearsalReport
 from tidegate.cli.shapes_option import OwnShapes
 from tidegate.cli.spark_command import interruptible, spark_session
 from tidegate.cli.subscription_files import read
+from tidegate.cli.timezone_option import OwnTimezone
 from tidegate.engine import Engine
 from tidegate.errors import ParseError, SettingError, shown
 from tidegate.extras import require
 from tidegate.language import instant
 from tidegate.model import Subscription, moment
+from tidegate.time_zones import TimeZone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,15 +73,17 @@ def rehearse(
         int | None, typer.Option(help="Pieces that patterns are shared among; as many as cores by default.", min=1)
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Memory of Spark's Java, such as 4g.")] = None,
+    timezone: OwnTimezone = None,
     shapes: OwnShapes = None,
     ontology: OwnOntology = None,
     prefix: Prefixes = None,
 ) -> None:
     """Say what subscriptions would have sent over a history: how many notifications, and on which days.
 
-    The history runs through the same code as a pipeline, on Spark: Parquet may be larger than memory, other files
-    are read into Parquet first. Its order does not matter, and nothing is late: patterns see publications in order of
-    time. --from and --until leave out the publications before and after, so that patterns begin with nothing.
+    The history runs through the same code as a pipeline, on Spark: Parquet may be larger than memory, other files, and
+    with --timezone all files, are read into Parquet first. Its order does not matter, and nothing is late: patterns see
+    publications in order of time. --from and --until leave out the publications before and after, so that patterns
+    begin with nothing.
 
     \b
     Example:
@@ -92,13 +96,14 @@ def rehearse(
         raise SettingError("--from before --until", f"{begin} and {end}")
     if out is not None and out.exists():
         raise SettingError("an output that does not exist yet", shown(str(out)), "--out")
-    files = gathered(events)
+    zone = TimeZone.named(timezone)
+    files = gathered(events, rewritten=zone is not None)
     require("spark", "tidegate rehearse")
     # the options are checked before Spark starts, the history when it is read
     from tidegate.pipeline.session import session
 
     with TemporaryDirectory(prefix="tidegate-rehearse-") as storage, _aside(out) as target:
-        paths = [*files.parquet, *written(files, Path(storage, "history"))]
+        paths = [*files.parquet, *written(files, Path(storage, "history"), zone)]
         with spark_session(lambda: session(memory=memory)) as spark, _sharing(spark, shards):
             seen, outcome = interruptible(spark, lambda: _rehearsed(spark, paths, wanted, bounds, by, storage, target))
     report = RehearsalReport(wanted, files, seen, outcome, _LENGTHS[by], perf_counter() - began)

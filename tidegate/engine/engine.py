@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import pyarrow as pa
@@ -37,13 +37,17 @@ from tidegate.ontologies import current as ontologies
 from tidegate.patterns import Pattern, Raised
 from tidegate.predicates import Filter
 from tidegate.predicates.ontology import asking, expanded
+from tidegate.records.given import Given, Tabular, as_publications
 from tidegate.subscriptions import compile_subscription, expression_of
 from tidegate.subscriptions.activity import activity
 from tidegate.subscriptions.bulk import without_garbage_collection
+from tidegate.subscriptions.doubts import warn
+from tidegate.time_zones import TimeZone, Zone
 
 __all__ = ["Engine"]
 
 _log = logging.getLogger("tidegate")
+_OBJECTS = frozenset({Publication})
 
 
 class Engine(Closing):
@@ -92,12 +96,16 @@ class Engine(Closing):
     # --- subscriptions ----------------------------------------------------------------------------------------------
 
     def subscribe(self, subscription: Subscription) -> None:
-        """Take a subscription; it sees every publication from now on. Nothing changes if it is refused."""
+        """Take a subscription; it sees every publication from now on. Nothing changes if it is refused.
+
+        Warns (``SubscriptionWarning``) of one that can hardly be meant as it is written.
+        """
         if not isinstance(subscription, Subscription):
             raise SubscriptionError("a Subscription", shown(subscription))
         try:
             with asking() as asked:
                 found = compile_subscription(subscription, self._limits)
+            warn(subscription, found, self._limits)
             with self._changing:
                 self._notice()
                 number = self._catalogue.add(subscription)
@@ -185,46 +193,50 @@ class Engine(Closing):
 
     @overload
     def publish(
-        self, publications: Sequence[Publication], *, grouped: Literal[False] = False
+        self,
+        publications: Publication | Mapping[str, Any] | Sequence[Publication | Mapping[str, Any]],
+        *,
+        timezone: Zone = None,
     ) -> list[Notification]: ...
     @overload
     def publish(
-        self, publications: Sequence[Publication], *, grouped: Literal[True], as_dictionary: bool = False
+        self, publications: Given, *, grouped: Literal[True], as_dictionary: bool = False, timezone: Zone = None
     ) -> pa.Table: ...
     @overload
     def publish(
-        self, publications: pa.Table | pa.RecordBatch, *, grouped: bool = False, as_dictionary: bool = False
+        self, publications: Tabular, *, grouped: bool = False, as_dictionary: bool = False, timezone: Zone = None
     ) -> pa.Table: ...
 
     def publish(
-        self,
-        publications: Sequence[Publication] | pa.Table | pa.RecordBatch,
-        *,
-        grouped: bool = False,
-        as_dictionary: bool = False,
+        self, publications: Given, *, grouped: bool = False, as_dictionary: bool = False, timezone: Zone = None
     ) -> list[Notification] | pa.Table:
         """Match publications; notifications come ordered by time and subscription id.
 
-        An Arrow table gives an Arrow table, a row per notification. With ``grouped`` it is a row per publication that
-        matched something, with the ids of its subscriptions in no particular order. Notifications of patterns are
-        grouped by the publication that raised them, with the time of the notification. With ``as_dictionary``, too,
-        the ids are dictionary-encoded: nothing is faster within a process, but a table that leaves it takes the ids
-        of all subscriptions along.
+        A publication, a dict as in JSON Lines, or a list of these gives a list. A table of Arrow, pandas, polars,
+        GeoPandas or another library with ``__arrow_c_stream__`` gives an Arrow table, a row per notification. Times of
+        dicts and tables that have no time zone are refused, unless ``timezone`` says which is meant.
+
+        With ``grouped`` it is a table with a row per publication that matched something, with the ids of its
+        subscriptions in no particular order. Notifications of patterns are grouped by the publication that raised them,
+        with the time of the notification. With ``as_dictionary``, too, the ids are dictionary-encoded: nothing is
+        faster within a process, but a table that leaves it takes the ids of all subscriptions along.
         """
         self._notice()
-        if type(publications) is not list:
-            if isinstance(publications, pa.Table | pa.RecordBatch):
-                return self._publish_table(publications, grouped, as_dictionary)
-            if isinstance(publications, Publication | str | bytes | Mapping) or not isinstance(publications, Iterable):
-                raise PublicationError("a list of publications or an Arrow table", shown(publications))
-        batch = ObjectBatch(list(publications))
+        zone = TimeZone.named(timezone) if timezone is not None else None
+        if type(publications) is not list or not _OBJECTS.issuperset(map(type, publications)):
+            publications = as_publications(publications, zone)
+            if not isinstance(publications, list):
+                return self._publish_table(publications, zone, grouped, as_dictionary)
+        batch = ObjectBatch(list(publications))  # the caller's list may change
         if self._ahead is not None:
             batch = self._ahead.timely(batch)
         return self._grouped(batch, as_dictionary) if grouped else self._listed(batch)
 
-    def _publish_table(self, table: pa.Table | pa.RecordBatch, grouped: bool, as_dictionary: bool) -> pa.Table:
+    def _publish_table(
+        self, table: pa.Table | pa.RecordBatch, zone: TimeZone | None, grouped: bool, as_dictionary: bool
+    ) -> pa.Table:
         few = publications_of(table)
-        batch: Batch = ArrowBatch(table) if few is None else ObjectBatch(few)
+        batch: Batch = ArrowBatch(table, zone=zone) if few is None else ObjectBatch(few)
         if self._ahead is not None:
             batch = self._ahead.timely(batch)
         return self._grouped(batch, as_dictionary) if grouped else self._flat(batch)

@@ -1,13 +1,14 @@
 """A batch of publications as the index reads it: columns of points, and single rows where a predicate asks for them.
 
 ``ObjectBatch`` holds publications as objects, ``ArrowBatch`` the rows of an Arrow table, without an object for each;
-both offer what ``Batch`` declares. ``index/columns.py`` says which types a column of the table may have,
-``index/checks.py`` which values.
+both offer what ``Batch`` declares. ``index/table_columns.py`` reads the columns of a table, ``index/checks.py`` says
+which values they may have.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -16,14 +17,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tidegate.errors import PublicationError, shown
-from tidegate.index.checks import REQUIRED, broken_rules
-from tidegate.index.columns import converted, typed
+from tidegate.index.checks import broken_rules
+from tidegate.index.columns import converted
+from tidegate.index.table_columns import columns_of
 from tidegate.kernels.identity import publication_hashes
 from tidegate.kernels.shape import shaped
 from tidegate.model import RESERVED, Publication, micros
 from tidegate.predicates.column import Column, PointLists, Points, Row, Table, column
 from tidegate.rejected_row import RejectedRow
 from tidegate.shapes.normal_form import LONGEST, SHORTEST
+from tidegate.time_zones import TimeZone
 
 __all__ = ["ArrowBatch", "Batch", "ObjectBatch", "phase_number", "sift", "text_buffers"]
 
@@ -181,21 +184,22 @@ class ObjectBatch(Batch):
 class ArrowBatch(Batch):
     """Publications as the rows of an Arrow table, checked column by column.
 
-    ``kept`` has the numbers of the table's rows that are in the batch, None where all are.
+    ``kept`` has the numbers of the table's rows that are in the batch, None where all are. Timestamps of the table that
+    have no time zone are in ``zone``.
     """
 
     kept: NDArray[np.int64] | None = None
 
-    def __init__(self, table: pa.Table | pa.RecordBatch) -> None:
-        columns = _columns(table)
-        for rule in broken_rules(columns):
+    def __init__(self, table: pa.Table | pa.RecordBatch, *, zone: TimeZone | None = None) -> None:
+        columns, untimely = columns_of(table, zone)
+        for rule in chain(untimely, broken_rules(columns)):
             raise rule.error(0)
         self._take(columns, table.num_rows)
 
     @classmethod
     def trusted(cls, table: pa.Table | pa.RecordBatch) -> Self:
         """A table whose rows were all checked before, as those of the log were: types are looked at, values are not."""
-        return cls._of(_columns(table), table.num_rows)
+        return cls._of(columns_of(table, None)[0], table.num_rows)
 
     @classmethod
     def _of(cls, columns: dict[str, pa.Array], length: int) -> Self:
@@ -242,16 +246,16 @@ class ArrowBatch(Batch):
         return column.how.points(column.operand, self.table)
 
 
-def sift(table: pa.Table | pa.RecordBatch) -> tuple[ArrowBatch, list[RejectedRow]]:
+def sift(table: pa.Table | pa.RecordBatch, zone: TimeZone | None = None) -> tuple[ArrowBatch, list[RejectedRow]]:
     """The rows that are publications as a batch, and a fault for each of the others, in the order of the rows.
 
     The reason is what ``ArrowBatch`` would say of the row. A column of a type that no publication can have is still an
     error.
     """
-    columns = _columns(table)
+    columns, untimely = columns_of(table, zone)
     good = np.ones(table.num_rows, np.bool_)
     faults: list[RejectedRow] = []
-    for rule in broken_rules(columns):
+    for rule in chain(untimely, broken_rules(columns)):
         faults += [RejectedRow(int(rule.rows[i]), str(rule.error(int(i)))) for i in np.flatnonzero(good[rule.rows])]
         good[rule.rows] = False
     if not faults:
@@ -261,21 +265,6 @@ def sift(table: pa.Table | pa.RecordBatch) -> tuple[ArrowBatch, list[RejectedRow
     batch = ArrowBatch._of({name: array.take(rows) for name, array in columns.items()}, len(kept))
     batch.kept = kept
     return batch, sorted(faults)
-
-
-def _columns(table: pa.Table | pa.RecordBatch) -> dict[str, pa.Array]:
-    """The columns by name, of types that publications can have, with those that they must have."""
-    if isinstance(table, pa.RecordBatch):
-        table = pa.Table.from_batches([table])
-    names = table.column_names
-    if len(set(names)) != len(names):
-        raise PublicationError("each column once", f"{shown(next(n for n in names if names.count(n) > 1))} twice")
-    if "" in names:
-        raise PublicationError("a name for every column", "''")
-    for name in REQUIRED:
-        if name not in names:
-            raise PublicationError(f"a column {name}", f"columns {', '.join(names) or 'none'}")
-    return {name: typed(name, table.column(name)) for name in names}
 
 
 class _ArrowRow:

@@ -1,7 +1,7 @@
 """Arrow columns: which types a column of publications may have, and its conversion to the types that readings expect.
 
-``ArrowBatch`` and ``sift`` call ``typed`` for each column of a table: a type that no publication can have is a mistake
-in the table and is refused for all its rows. Single values are checked in ``index/checks.py``.
+``index/table_columns.py`` calls ``unpacked`` and ``typed`` for each column of a table: a type that no publication can
+have is a mistake in the table and is refused for all its rows. Single values are checked in ``index/checks.py``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from tidegate.errors import PublicationError, shown
 from tidegate.model import RESERVED
+from tidegate.time_zones import HINT
 
-__all__ = ["converted", "is_list", "is_text", "micros", "raw", "typed"]
+__all__ = ["converted", "is_list", "is_text", "micros", "raw", "typed", "unpacked"]
 
 _INSTANTS = pa.timestamp("us", "UTC")
 _POINTS = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
@@ -62,12 +63,11 @@ def micros(array: pa.Array) -> NDArray[np.int64]:
 # --- types ----------------------------------------------------------------------------------------------------------
 
 
-def typed(name: str, column: pa.ChunkedArray) -> pa.Array:
-    """The column in one piece and of a type that a publication can have, or an error that names it."""
+def typed(name: str, array: pa.Array) -> pa.Array:
+    """The unpacked column if it is of a type that a publication can have, or an error that names it."""
     if name == "event":
         raise PublicationError("columns start and end", "a column event, which is a reserved name")
     at = f"column {shown(name)}"
-    array = _unpacked(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
     kind, reserved = array.type, RESERVED.get(name)
     if reserved is not None:
         if pa.types.is_null(kind):
@@ -79,10 +79,16 @@ def typed(name: str, column: pa.ChunkedArray) -> pa.Array:
     return array
 
 
+def unpacked(column: pa.ChunkedArray) -> pa.Array:
+    """The column in one piece and in a plain type: no dictionaries, string views, decimals or half floats."""
+    return _unpacked(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks())
+
+
 def _unpacked(array: pa.Array) -> pa.Array:
-    """The values in a plain type: no dictionaries, string views, decimals or half floats, nor lists of them."""
     if isinstance(array, pa.ChunkedArray):  # more text than one array can hold
         array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pa.types.is_string_view(array.type):
@@ -105,7 +111,7 @@ def _lists(array: pa.Array, offsets: pa.Array, members: pa.Array) -> pa.Array:
 def _check_type(kind: pa.DataType, at: str) -> None:
     if pa.types.is_timestamp(kind):
         if kind.tz is None:
-            raise PublicationError("timestamps with a time zone", "timestamps without one", at)
+            raise PublicationError(f"timestamps with a time zone {HINT}", "timestamps without one", at)
         if not _exists(kind.tz):
             raise PublicationError("a time zone that exists", shown(kind.tz), at)
     elif pa.types.is_struct(kind):

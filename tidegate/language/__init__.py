@@ -6,8 +6,8 @@ It knows the notation of OGC 21-065r2 and nothing of predicates, patterns or pub
 
 from __future__ import annotations
 
+from tidegate.instant import duration, instant, render_instant
 from tidegate.language.cql2json import from_json, to_json
-from tidegate.language.instant import duration, instant, render_instant
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.parse import parse
 from tidegate.language.render import to_text

@@ -1,6 +1,7 @@
 """CQL2-JSON to the expression tree (``from_json``) and back (``to_json``). Bulk loading uses it, so reading is fast.
 
-Reading takes what ``json.loads`` gives, and an array of numpy where JSON has a list of numbers. Nodes have no ``at``:
+Reading takes what ``json.loads`` gives, and an array of numpy where JSON has a list of numbers. Only where that fails
+``json_values`` looks for tuples, geometries of shapely and the like, and makes JSON of them. Nodes have no ``at``:
 the path of a mistake is looked up in the JSON only when there is one, by the identity of the object at fault (for
 nodes, see ``text_position.position_of``). Knows no functions.
 """
@@ -13,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.errors import LimitError, ParseError
+from tidegate.instant import instant
 from tidegate.language import geometry
-from tidegate.language.instant import instant
 from tidegate.language.json_errors import JsonFault, got, index_of, keys, path_of
+from tidegate.language.json_values import plain_json
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.tree import (
     LONG,
@@ -56,6 +58,9 @@ def from_json(value: object, limits: Limits = DEFAULT_LIMITS) -> Node:
     try:
         return _JsonReader(limits).nodes(outer, limits.depth)[0]
     except JsonFault as fault:
+        plainer = plain_json(value)
+        if plainer is not value:
+            return from_json(plainer, limits)
         at = "$" if fault.holder is outer else path_of(value, fault.holder) + fault.step
         raise type(fault.error)(fault.error.expected, fault.error.got, at) from None
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 from lark import Token
 
 from tidegate.errors import ParseError
+from tidegate.instant import instant
 from tidegate.language import geometry
-from tidegate.language.instant import instant
 from tidegate.language.text_position import Misplaced
 from tidegate.language.tree import (
     Array,

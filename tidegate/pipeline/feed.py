@@ -8,7 +8,7 @@ A row that is no publication becomes a fault, with its reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, Protocol
 
@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from tidegate.index.batch import ArrowBatch, sift
 from tidegate.index.dated_ahead import NO_STAMP, is_dated_ahead, why_refused
 from tidegate.index.versioned import View
+from tidegate.model import COORDINATES
 from tidegate.records import expand, expand_attributes
 from tidegate.rejected_row import QuarantinedRow, RejectedRow
 from tidegate.runs.publication_files import publications
 from tidegate.store.log import Frame, Slice, read
+from tidegate.time_zones import TimeZone
 
 __all__ = ["Arrived", "Feed", "Versions", "files", "rows", "slices", "texts"]
 
@@ -85,39 +87,50 @@ class Feed(Protocol):
     def __call__(self, batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]: ...
 
 
-def rows(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
-    """Publications as columns; a column ``attributes`` of JSON objects is expanded to the names that are wanted."""
+def rows(
+    batches: Iterable[pa.RecordBatch],
+    versions: Versions,
+    zone: TimeZone | None = None,
+    names: Sequence[str] | None = None,
+) -> Iterator[Arrived]:
+    """Publications as columns; a column ``attributes`` of JSON objects is expanded to the names that are wanted.
+
+    Here as in ``texts`` and ``files`` times without a time zone are in ``zone``. ``names`` are those of the columns, if
+    Spark does not have them.
+    """
     version = versions.of_task()
     view = versions.view(version, version)
     for table in _gathered(batches):
+        if names is not None:
+            table = table.rename_columns(list(names))
         parts, faults = [table], list[QuarantinedRow]()
         if "attributes" in table.column_names:
-            found, wrong = expand_attributes(table, "attributes", view.names)
+            found, wrong = expand_attributes(table, "attributes", _wanted(view), zone)
             faults = _quarantined(wrong, table)
             parts = [part for _, part in found]
-        yield from _sifted(parts, view, version, faults)
+        yield from _sifted(parts, view, version, faults, zone)
 
 
-def texts(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
+def texts(batches: Iterable[pa.RecordBatch], versions: Versions, zone: TimeZone | None = None) -> Iterator[Arrived]:
     """JSON objects in the column ``value``, as bytes: a row that is not UTF-8 is a fault, and the rest is matched."""
     version = versions.of_task()
     view = versions.view(version, version)
     for table in _gathered(batches):
         values = table.column("value").to_pylist()
-        found, wrong = expand(values, view.names)
+        found, wrong = expand(values, _wanted(view), zone)
         faults = [QuarantinedRow(fault.reason, (values[fault.row] or b"").decode(errors="replace")) for fault in wrong]
         taken = _taken(table, [rows for rows, _ in found])
-        yield from _sifted([part for _, part in found], view, version, faults, taken)
+        yield from _sifted([part for _, part in found], view, version, faults, zone, taken)
 
 
-def files(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
+def files(batches: Iterable[pa.RecordBatch], versions: Versions, zone: TimeZone | None = None) -> Iterator[Arrived]:
     """Paths of files in the column ``path``."""
     version = versions.of_task()
     view = versions.view(version, version)
     for batch in batches:
         for path in batch.column("path").to_pylist():
-            for part in publications(path, view.names, SIZE):
-                yield from _sifted(part.tables, view, version, part.faults)
+            for part in publications(path, _wanted(view), SIZE, zone):
+                yield from _sifted(part.tables, view, version, part.faults, zone)
 
 
 def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
@@ -152,16 +165,22 @@ _NOTHING = pa.table(
 )
 
 
+def _wanted(view: View) -> Collection[str]:
+    """The attributes that subscriptions ask about, and those that may be the location."""
+    return {*view.names, *COORDINATES}
+
+
 def _sifted(
     tables: Iterable[pa.Table],
     view: View,
     version: int,
     faults: list[QuarantinedRow],
+    zone: TimeZone | None = None,
     taken: Sequence[NDArray[np.int64] | None] = (),
 ) -> Iterator[Arrived]:
     """What is in the tables, of whose rows ``taken`` says when the source took them, and the faults."""
     for table, stamps in zip_longest(tables, taken):
-        batch, found = sift(table)
+        batch, found = sift(table, zone)
         told = _quarantined(found, table)
         if stamps is not None and batch.kept is not None:
             stamps = stamps[batch.kept]

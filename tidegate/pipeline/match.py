@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
+from functools import partial
 from uuid import uuid4
 
 from pyspark.sql import Column, DataFrame
@@ -22,10 +23,11 @@ from pyspark.sql import types as T
 from tidegate.engine.settings import checked_lateness
 from tidegate.errors import PublicationError, SettingError, SubscriptionError, shown
 from tidegate.language import DEFAULT_LIMITS, Limits
-from tidegate.model import RESERVED, Subscription
+from tidegate.model import LOCATION_PARTS, RESERVED, Subscription
 from tidegate.pipeline import feed
 from tidegate.pipeline.combine import CombineStep, combined
 from tidegate.pipeline.match_batch import in_order
+from tidegate.pipeline.parquet_times import with_instants
 from tidegate.pipeline.select import Select, Subscriptions
 from tidegate.pipeline.shard_keys import keys
 from tidegate.pipeline.shard_parts import ShardFiles
@@ -37,6 +39,8 @@ from tidegate.store.log import Slice
 from tidegate.store.registry import Registry
 from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.subscriptions import compile_subscription
+from tidegate.subscriptions.doubts import warn
+from tidegate.time_zones import HINT, TimeZone, Zone
 
 __all__ = ["FLAT", "GROUPED", "match", "shelved"]
 
@@ -56,13 +60,15 @@ def match(
     quarantine: str | os.PathLike[str] | None = None,
     lateness: timedelta = timedelta(0),
     limits: Limits = DEFAULT_LIMITS,
+    timezone: Zone = None,
 ) -> DataFrame:
     """Match publications with subscriptions, on Spark.
 
     Columns ``id``, ``source``, ``time``, ``start``, ``end``, ``phase``, ``location``, ``valid_until`` are what their
     names say, every other is an attribute; one named ``attributes`` that is a VARIANT, a map, a struct or a JSON string
     is expanded to the attributes that some subscription asks about. The result has a row per notification, or with
-    ``grouped`` a row per publication that matched, with the ids of its subscriptions.
+    ``grouped`` a row per publication that matched, with the ids of its subscriptions. Times without a time zone are
+    refused, unless ``timezone`` says which is meant.
 
     ``storage`` is where index snapshots go for subscriptions that are no registry: a temporary directory by default,
     which every machine must reach. Rows that are no publications are left out and written, with the reason, to files
@@ -75,7 +81,7 @@ def match(
     """
     if not isinstance(publications, DataFrame):
         raise PublicationError("a Spark DataFrame of publications", shown(publications))
-    source, how = fed(publications)
+    source, how = fed(publications, TimeZone.named(timezone))
     chosen = shelved(publications, subscriptions, storage, limits)
     kept = os.fspath(quarantine) if quarantine is not None else f"{chosen.index_storage.rstrip('/')}/quarantine"
     select, form, schema = Select(how, chosen), *(("grouped", GROUPED) if grouped else ("flat", FLAT))
@@ -148,7 +154,8 @@ def _rows(subscriptions: Iterable[Subscription] | DataFrame, limits: Limits) -> 
         if subscription.id in seen:
             raise SubscriptionError("an id that is not in use", shown(subscription.id))
         seen.add(subscription.id)
-        compile_subscription(subscription, limits)  # a mistake is raised here, in the user's call, not in a worker
+        # a mistake is raised here, in the user's call, not in a worker
+        warn(subscription, compile_subscription(subscription, limits), limits)
         yield StoredSubscription.of(subscription, len(seen))
 
 
@@ -165,7 +172,7 @@ def _collected(subscriptions: DataFrame) -> Iterator[Subscription]:
 # --- publications ---------------------------------------------------------------------------------------------------
 
 
-def fed(publications: DataFrame) -> tuple[DataFrame, feed.Feed]:
+def fed(publications: DataFrame, zone: TimeZone | None = None) -> tuple[DataFrame, feed.Feed]:
     """The DataFrame that goes to the workers, and the feed that reads it. A wrong column is an error at once."""
     if publications.columns == [*Slice._fields, "clock", "clock_version"]:
         return publications, feed.slices
@@ -178,10 +185,19 @@ def fed(publications: DataFrame) -> tuple[DataFrame, feed.Feed]:
             raise PublicationError(f"a column {name}", f"columns {', '.join(names)}")
     if "event" in names:
         raise PublicationError("columns start and end", "a column event, which is a reserved name")
-    return publications.select(*[_column(field) for field in publications.schema]), feed.rows
+    parts = [name for name in LOCATION_PARTS if name in names]
+    if len(parts) == 1 or (parts and "location" in names):
+        got = f"a column {parts[0]} {'alone' if len(parts) == 1 else 'as well'}"
+        raise PublicationError("location, or both location.lon and location.lat", got)
+    publications = with_instants(publications)
+    columns = [_column(field, zone) for field in publications.schema]
+    if any("." in name or "`" in name for name in names):  # ``mapInArrow`` takes such names for paths
+        columns = [column.alias(f"column_{i}") for i, column in enumerate(columns)]
+        return publications.select(*columns), partial(feed.rows, zone=zone, names=tuple(names))
+    return publications.select(*columns), partial(feed.rows, zone=zone)
 
 
-def _column(field: T.StructField) -> Column:
+def _column(field: T.StructField, zone: TimeZone | None) -> Column:
     column = F.col(f"`{field.name.replace('`', '``')}`")
     kind, expected = field.dataType, RESERVED.get(field.name)
     if field.name == "attributes":
@@ -193,12 +209,18 @@ def _column(field: T.StructField) -> Column:
             )
         return column
     at = f"column {shown(field.name)}"
+    if isinstance(kind, T.TimestampNTZType) and expected in (None, "time"):
+        if zone is None:
+            raise PublicationError(f"timestamps with a time zone {HINT}", kind.simpleString(), at)
+        return column
     if expected == "text" and not isinstance(kind, T.StringType | T.NullType):
         raise PublicationError(f"strings as {field.name}", kind.simpleString(), at)
-    if expected == "time" and not isinstance(kind, T.TimestampType | T.NullType):
+    if expected == "time" and not isinstance(kind, T.TimestampType | T.StringType | T.NullType):
         raise PublicationError(f"timestamps with a time zone as {field.name}", kind.simpleString(), at)
-    if expected == "point" and not (isinstance(kind, T.NullType) or _is_point(kind)):
+    if expected == "point" and not (isinstance(kind, T.NullType) or _is_place(kind)):
         raise PublicationError(f"points (struct lon, lat) as {field.name}", kind.simpleString(), at)
+    if field.name in LOCATION_PARTS and not isinstance(kind, T.NumericType | T.NullType):
+        raise PublicationError(f"numbers as {field.name}", kind.simpleString(), at)
     if expected is None and not _is_value(kind):
         wanted = "numbers, strings, truth values, timestamps with a time zone, dates, points (struct lon, lat) or lists"
         raise PublicationError(wanted, kind.simpleString(), at)
@@ -218,3 +240,12 @@ def _is_member(kind: T.ArrayType) -> bool:
 
 def _is_point(kind: T.DataType) -> bool:
     return isinstance(kind, T.StructType) and {"lon", "lat"} <= set(kind.names)
+
+
+def _is_place(kind: T.DataType) -> bool:
+    """Whether values of the type can be locations: points, GeoJSON, WKB or lists of two numbers."""
+    if isinstance(kind, T.ArrayType):
+        return isinstance(kind.elementType, T.NumericType)
+    if isinstance(kind, T.StructType) and set(kind.names) in ({"type", "coordinates"}, {"x", "y"}):
+        return True
+    return isinstance(kind, T.BinaryType) or _is_point(kind)

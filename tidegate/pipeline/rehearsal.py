@@ -27,6 +27,7 @@ from pyspark.sql import functions as F
 from tidegate.errors import PublicationError, TidegateError
 from tidegate.model import Subscription
 from tidegate.pipeline.match import match
+from tidegate.pipeline.parquet_times import NANOS_AS_LONG, with_instants
 from tidegate.pipeline.spark_failure import failure
 
 __all__ = ["Extent", "Outcome", "extent", "history", "rehearsed", "watched"]
@@ -74,7 +75,8 @@ def history(
     """Parquet as publications, from ``begin`` on and before ``end``; columns x.lon and x.lat are a point x."""
     spark.conf.set("spark.sql.files.maxPartitionBytes", _PIECE)
     try:
-        found = spark.read.option("mergeSchema", "true").parquet(*paths)
+        spark.conf.set(NANOS_AS_LONG, "true")
+        found = with_instants(spark.read.option("mergeSchema", "true").parquet(*paths))
     except Exception as error:  # Spark and Java raise many kinds
         raise PublicationError("Parquet whose columns agree", failure(error).got, ", ".join(paths)) from None
     names = found.columns

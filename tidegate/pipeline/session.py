@@ -47,6 +47,7 @@ _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSyste
 
 SETTINGS = (
     Setting("spark.sql.session.timeZone", "UTC", "a time without a zone means the same on every machine", True),
+    Setting("spark.sql.legacy.parquet.nanosAsLong", "true", "Parquet in nanoseconds is refused otherwise", True),
     Setting("spark.ui.showConsoleProgress", "false", "progress bars have no place in a log file", True),
     Setting("spark.master", "local[{cores},4]", "all cores; a task whose Python worker was killed is tried 4 times"),
     Setting("spark.driver.host", "127.0.0.1", "nothing listens to the network, and no host name has to resolve"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
+from functools import partial, singledispatch
 
 import orjson
 from pyspark.sql import DataFrame, SparkSession
@@ -48,13 +48,13 @@ def _(source: FilesSource, spark: SparkSession, query: str, registry: Registry |
         .option("maxFilesPerTrigger", source.files)
         .load(source.path)
     )
-    return found.select("path"), feed.files
+    return found.select("path"), partial(feed.files, zone=source.zone)
 
 
 @stream.register
 def _(source: KafkaSource, spark: SparkSession, query: str, registry: Registry | None, clock: float = 0.0) -> Stream:
     found = spark.readStream.format("kafka").options(**source.options).load()
-    return found.select("value", "timestamp", "timestampType"), feed.texts
+    return found.select("value", "timestamp", "timestampType"), partial(feed.texts, zone=source.zone)
 
 
 @stream.register

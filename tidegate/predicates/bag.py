@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from math import inf, nextafter
 from typing import Any
 
-from tidegate.language.instant import render_instant
+from tidegate.instant import render_instant
 from tidegate.language.render import to_text
 from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node, Numbers, listed
 from tidegate.model import RESERVED

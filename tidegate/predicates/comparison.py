@@ -263,7 +263,8 @@ def is_in(call: Call, negated: bool) -> Alternatives:
         raise Mismatch("a list of at least one value after IN", to_text(items), items)
     for item in members:
         if not _is_constant(item):
-            raise Mismatch("constants in the list of an IN", to_text(item), item)
+            name = f"{item.name}, an attribute (a text has single quotes)" if isinstance(item, Attribute) else None
+            raise Mismatch("constants in the list of an IN", name or to_text(item), item)
     kinds = {_kind_together(value, item) for item in members}
     if len(kinds) > 1:
         raise Mismatch("values of one type in the list of an IN", to_text(items), items)

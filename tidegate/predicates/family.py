@@ -15,6 +15,7 @@ from tidegate.predicates.predicate import Alternatives
 
 __all__ = [
     "FUNCTIONS",
+    "HINTS",
     "MEASURES",
     "OTHERS",
     "BeyondLimit",
@@ -73,6 +74,17 @@ FUNCTIONS: dict[str, Function] = {}
 MEASURES: dict[str, Measure] = {}
 #: Names of functions that are no predicates, so that ``near_misses`` can suggest them for a misspelt name.
 OTHERS: set[str] = set()
+
+
+_SEVERAL = "a condition on one publication, or a pattern over several (topk, together, absent, past)"
+_NO_CLOCK = "TIMESTAMP('…'), or a pattern with a window such as past(…, 'PT1H'), as expressions have no clock"
+#: What to write in place of functions that other languages have; said where somebody calls them.
+HINTS: dict[str, str] = {
+    "abs": "two bounds in place of an absolute value, such as x NOT BETWEEN -5 AND 5",
+    "distance": "S_DWITHIN(location, POINT(…), 1000) for a condition on a distance, as distance is for scores of topk",
+    **dict.fromkeys(("avg", "mean", "median", "sum", "count", "min", "max", "stddev"), _SEVERAL),
+    **dict.fromkeys(("now", "today", "current_timestamp", "current_date"), _NO_CLOCK),
+}
 
 
 def function(family: str, ops: dict[str, str], arity: tuple[int, int]) -> Callable[[Compile], Compile]:

@@ -16,7 +16,7 @@ from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.text_position import located, position_of
 from tidegate.language.tree import Array, Attribute, Call, Interval, Literal, Node, Numbers, walk
 from tidegate.predicates.column import Row
-from tidegate.predicates.family import FUNCTIONS, MEASURES, BeyondLimit, Mismatch, near_misses
+from tidegate.predicates.family import FUNCTIONS, HINTS, MEASURES, BeyondLimit, Mismatch, near_misses
 from tidegate.predicates.predicate import Alternatives, Clause, Within
 from tidegate.predicates.ranges import Ranges, intersect, union
 from tidegate.predicates.scalar import ARITHMETIC
@@ -153,6 +153,8 @@ def _too_many(size: int, node: Node, limits: Limits) -> _Refused:
 
 
 def _unknown(node: Call) -> _Refused:
+    if (hint := HINTS.get(node.op.lower())) is not None:
+        return _Refused(UnknownFunction, hint, node.op, node)
     near = near_misses(node.op)
     wanted = f"a registered function ({' or '.join(near)}?)" if near else "a registered function"
     return _Refused(UnknownFunction, wanted, f"{node.op}", node)

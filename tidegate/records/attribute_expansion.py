@@ -17,11 +17,12 @@ import orjson
 import pyarrow as pa
 
 from tidegate.errors import PublicationError, shown
-from tidegate.model import NAME_LENGTH, RESERVED, TEXT_LENGTH, Publication
+from tidegate.model import LOCATION_PARTS, NAME_LENGTH, RESERVED, TEXT_LENGTH, Publication
 from tidegate.records.columns import Mask, fields, flatten, tables
 from tidegate.records.record import publication
 from tidegate.records.tables import Kinds, Part, Rows, apart, beside, kinds_of, merged
 from tidegate.rejected_row import RejectedRow
+from tidegate.time_zones import TimeZone
 
 __all__ = ["expand", "expand_attributes"]
 
@@ -36,24 +37,28 @@ MOST_BYTES = 1 << 30
 _TEXTUAL = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
 
 
-def expand(texts: Sequence[Text], wanted: Collection[str] | None) -> tuple[list[Part], list[RejectedRow]]:
+def expand(
+    texts: Sequence[Text], wanted: Collection[str] | None, zone: TimeZone | None = None
+) -> tuple[list[Part], list[RejectedRow]]:
     """JSON objects, a publication each, as tables of the reserved names and the wanted attributes (None: all).
+
+    Times without an offset from UTC are in ``zone``.
 
     There are several tables where an attribute has values of several kinds. A list whose members are of several kinds
     is the one thing that a publication can have and no table can, and therefore a fault.
     """
-    return _expanded(texts, wanted, _Publications())
+    return _expanded(texts, wanted, _Publications(zone))
 
 
 def expand_attributes(
-    given: pa.Table, column: str, wanted: Collection[str] | None
+    given: pa.Table, column: str, wanted: Collection[str] | None, zone: TimeZone | None = None
 ) -> tuple[list[Part], list[RejectedRow]]:
     """A table with the attributes as JSON objects in one column, as tables with a column for each wanted (None: all).
 
     The other columns stay as they are, unchecked. Null stands for no attributes. A name in the JSON that is reserved
     or that another column has is a fault of the row, even where both say the same: a row says a thing once.
     """
-    return _expanded(_texts(given, column), wanted, _Attributes(given.drop_columns([column])))
+    return _expanded(_texts(given, column), wanted, _Attributes(given.drop_columns([column]), zone))
 
 
 class _Form(Protocol):
@@ -77,11 +82,14 @@ class _Publications:
 
     is_whole = True
 
+    def __init__(self, zone: TimeZone | None) -> None:
+        self.zone = zone
+
     def others(self, rows: Rows, records: list[Record], names: Collection[str], odd: Mask) -> pa.Table:
-        return fields(records, names, odd)
+        return fields(records, names, odd, self.zone)
 
     def publication(self, row: int, record: Record) -> Publication:
-        return publication(record, "")
+        return publication(record, "", self.zone)
 
     def complete(self, rows: Rows, found: pa.Table) -> pa.Table:
         return found
@@ -92,9 +100,9 @@ class _Attributes:
 
     is_whole = False
 
-    def __init__(self, rest: pa.Table) -> None:
-        self.rest = rest
-        self.taken = {"", *RESERVED, *rest.column_names}
+    def __init__(self, rest: pa.Table, zone: TimeZone | None) -> None:
+        self.rest, self.zone = rest, zone
+        self.taken = {"", *RESERVED, *LOCATION_PARTS, *rest.column_names}
 
     def others(self, rows: Rows, records: list[Record], names: Collection[str], odd: Mask) -> pa.Table:
         if not self.taken.isdisjoint(names):
@@ -111,7 +119,7 @@ class _Attributes:
             id = None
         named = isinstance(id, str) and 0 < len(id) <= NAME_LENGTH
         fields = {"id": id if named else "?", "source": "?", "time": "1970-01-01T00:00:00Z"}
-        return publication({**fields, "attributes": record}, "")
+        return publication({**fields, "attributes": record}, "", self.zone)
 
     def complete(self, rows: Rows, found: pa.Table) -> pa.Table:
         attributes = {name: found.column(name) for name in found.column_names if name not in RESERVED}

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tidegate.model import RESERVED
+from tidegate.model import LOCATION_PARTS, RESERVED
 from tidegate.records.json_column import ALIKE, attribute, field
 from tidegate.records.tables import SPARSEST, Part, Rows, beside
+from tidegate.time_zones import TimeZone
 
 __all__ = ["Mask", "fields", "flatten", "tables"]
 
@@ -30,7 +31,7 @@ KINDS = 8
 
 _FIELDS = tuple(name for name in RESERVED if name != "event")
 _REQUIRED = ("id", "source", "time")
-_NO_ATTRIBUTES = frozenset({"", *RESERVED})
+_NO_ATTRIBUTES = frozenset({"", *RESERVED, *LOCATION_PARTS})
 
 
 def flatten(records: list[dict[str, Any]], odd: Mask) -> None:
@@ -45,13 +46,16 @@ def flatten(records: list[dict[str, Any]], odd: Mask) -> None:
             odd[i] = True
 
 
-def fields(records: list[dict[str, Any]], names: Collection[str], odd: Mask) -> pa.Table:
-    """The columns of the reserved names that some record has, and of those that all must have."""
+def fields(records: list[dict[str, Any]], names: Collection[str], odd: Mask, zone: TimeZone | None = None) -> pa.Table:
+    """The columns of the reserved names that some record has, and of those that all must have.
+
+    Times without an offset from UTC are in ``zone``.
+    """
     columns: dict[str, pa.Array] = {}
     for name in _FIELDS:
         if name not in names and name not in _REQUIRED:
             continue
-        columns[name], rows = field(name, _values(records, name))
+        columns[name], rows = field(name, _values(records, name), zone)
         odd[rows] = True
         if name in _REQUIRED and columns[name].null_count:
             odd |= np.asarray(columns[name].is_null())
@@ -76,7 +80,7 @@ def tables(
     odd: Mask,
 ) -> Iterator[Part]:
     """Tables of the rows that are not odd: the columns ``others`` and the wanted attributes. May mark more rows odd."""
-    for name in ("", "event"):
+    for name in ("", "event", *LOCATION_PARTS):
         if name in names:
             odd |= np.fromiter((record.get(name) is not None for record in records), np.bool_, len(records))
     chosen = [name for name in names if name and name not in RESERVED and (wanted is None or name in wanted)]

@@ -17,19 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegate.errors import ParseError
-from tidegate.language import instant
 from tidegate.model import NAME_LENGTH, PHASES, RESERVED
+from tidegate.records.timestamps import INSTANT, read_timestamps
+from tidegate.time_zones import TimeZone
 
 __all__ = ["ALIKE", "INSTANT", "POINT", "Values", "attribute", "field"]
 
-INSTANT = pa.timestamp("us", "UTC")
 POINT = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
-
-#: The timestamps that Arrow reads as the language does, years apart.
-_STAMP = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?(Z|[+-][0-9]{2}:[0-9]{2})\z"
-_BEYOND_MICROSECONDS = r"(\.[0-9]{6})[0-9]+"
-_FIRST, _LAST = (pa.scalar(instant(text)[0], INSTANT) for text in ("0001-01-01", "9999-12-31"))
 
 
 class Values(NamedTuple):
@@ -55,15 +49,15 @@ def attribute(values: list[Any]) -> Values:
     return Values(array, odd, other + more)
 
 
-def field(name: str, values: list[Any]) -> tuple[pa.Array, list[int]]:
-    """The column of a reserved name, and the odd rows."""
+def field(name: str, values: list[Any], zone: TimeZone | None = None) -> tuple[pa.Array, list[int]]:
+    """The column of a reserved name, and the odd rows. Times without an offset from UTC are in ``zone``."""
     kind = RESERVED[name]
     if kind == "point":
         other = _other_than(dict, values)
         array, odd, more = _objects(_without(values, other), points_only=True)
         return pa.nulls(len(values), POINT) if array is None else array, other + odd + more
     if kind == "time":
-        return _instants(values)[:2]
+        return _instants(values, zone)[:2]
     other = _other_than(str, values)
     array = pa.array(_without(values, other), pa.string())
     if name == "phase":
@@ -180,42 +174,11 @@ def _points(pairs: list[tuple[Any, Any] | None]) -> Values:
     )
 
 
-def _instants(values: list[Any]) -> Values:
-    """Timestamps with their offset from UTC: by Arrow where it reads them as the language does, else one by one."""
+def _instants(values: list[Any], zone: TimeZone | None = None) -> Values:
+    """Timestamps, of texts."""
     other = _other_than(str, values)
-    texts = pa.array(_without(values, other), pa.string())
-    shaped = pc.match_substring_regex(texts, _STAMP)
-    if not pc.all(shaped).as_py():
-        texts = pc.replace_substring_regex(texts, _BEYOND_MICROSECONDS, r"\1")
-        shaped = pc.match_substring_regex(texts, _STAMP)
-    found = _as_arrow_reads(texts if pc.all(shaped).as_py() else pc.if_else(shaped, texts, None))
-    good = pc.and_(pc.greater_equal(found, _FIRST), pc.less(found, _LAST)).fill_null(False)
-    again = _false(pc.or_(good, texts.is_null()))
-    if not again:
-        return Values(found, other, [])
-    micros = found.cast(pa.int64()).to_pylist()
-    for i in again:
-        micros[i] = _micros(values[i])
-    return Values(pa.array(micros, pa.int64()).cast(INSTANT), other + [i for i in again if micros[i] is None], [])
-
-
-def _as_arrow_reads(texts: pa.Array) -> pa.Array:
-    """Timestamps, null around one that Arrow does not take, such as a 31st of June."""
-    try:
-        return texts.cast(INSTANT)
-    except pa.ArrowInvalid:
-        half = len(texts) // 2
-        if half < 128:
-            return pa.nulls(len(texts), INSTANT)
-        return pa.concat_arrays([_as_arrow_reads(texts[:half]), _as_arrow_reads(texts[half:])])
-
-
-def _micros(text: str) -> int | None:
-    try:
-        micros, is_date = instant(text)
-    except ParseError:
-        return None
-    return None if is_date else micros
+    found, wrong = read_timestamps(pa.array(_without(values, other), pa.string()), zone)
+    return Values(found, other + wrong.tolist(), [])
 
 
 def _dates(values: list[Any]) -> Values:

@@ -15,20 +15,22 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
-from tidegate.model import RESERVED
+from tidegate.errors import PublicationError
+from tidegate.model import COORDINATES, RESERVED
 from tidegate.records import expand
+from tidegate.records.csv_cells import EXPECTED, possible_kinds, read_cells
+from tidegate.records.locations import with_points
 from tidegate.rejected_row import QuarantinedRow
+from tidegate.time_zones import TimeZone
 
-__all__ = ["FORMATS", "FilePart", "publications"]
+__all__ = ["FORMATS", "FilePart", "located", "publications"]
 
 #: Endings by format.
 FORMATS = {"jsonl": (".jsonl", ".ndjson"), "csv": (".csv",), "parquet": (".parquet",)}
 
-_INSTANT = pa.timestamp("us", "UTC")
 _KEPT = frozenset(RESERVED) - {"event"}
 
 
@@ -39,19 +41,22 @@ class FilePart(NamedTuple):
     faults: list[QuarantinedRow]
 
 
-def publications(path: str, wanted: Collection[str], size: int) -> Iterator[FilePart]:
-    """The publications of a file, about ``size`` at a time, with the reserved names and the attributes wanted."""
-    filesystem, name = _located(path)
+def publications(path: str, wanted: Collection[str], size: int, zone: TimeZone | None = None) -> Iterator[FilePart]:
+    """The publications of a file, about ``size`` at a time, with the reserved names and the attributes wanted.
+
+    Times of CSV and JSON without an offset from UTC are in ``zone``; those of Parquet are left to ``sift``.
+    """
+    filesystem, name = located(path)
     ending = f".{name.rsplit('.', 1)[-1].lower()}"
     if ending in FORMATS["parquet"]:
         yield from _parquet(filesystem, name, wanted, size)
     elif ending in FORMATS["csv"]:
-        yield from _csv(filesystem, name, wanted, size)
+        yield from _csv(filesystem, name, wanted, size, zone)
     else:
-        yield from _lines(filesystem, name, wanted, size)
+        yield from _lines(filesystem, name, wanted, size, zone)
 
 
-def _located(path: str) -> tuple[fs.FileSystem, str]:
+def located(path: str) -> tuple[fs.FileSystem, str]:
     """The file system and the name of a path as Spark writes it: ``file:/a/b``, escaped as in URLs."""
     if "://" in path and not path.startswith("file:"):
         filesystem, name = fs.FileSystem.from_uri(path)
@@ -62,13 +67,15 @@ def _located(path: str) -> tuple[fs.FileSystem, str]:
 # --- JSON Lines -----------------------------------------------------------------------------------------------------
 
 
-def _lines(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int) -> Iterator[FilePart]:
+def _lines(
+    filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int, zone: TimeZone | None
+) -> Iterator[FilePart]:
     number = 0
     with filesystem.open_input_stream(name) as raw, io.BufferedReader(raw) as file:
         while some := list(islice(file, size)):
             numbered = [(n, line) for n, line in enumerate(some, number + 1) if line.strip()]
             number += len(some)
-            tables, faults = expand([line for _, line in numbered], wanted)
+            tables, faults = expand([line for _, line in numbered], wanted, zone)
             refused = [
                 QuarantinedRow(
                     f"{fault.reason}; line {numbered[fault.row][0]} of {name}", _text(numbered[fault.row][1])
@@ -85,9 +92,11 @@ def _text(line: bytes) -> str:
 # --- CSV ------------------------------------------------------------------------------------------------------------
 
 
-def _csv(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int) -> Iterator[FilePart]:
+def _csv(
+    filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int, zone: TimeZone | None
+) -> Iterator[FilePart]:
     """Cells are read twice: an attribute is a number only if every cell of the file is one. Empty cells are missing."""
-    kinds = _kinds(filesystem, name, wanted, size)
+    kinds = _kinds(filesystem, name, wanted, size, zone)
     for header, rows, faults in _rows(filesystem, name, size):
         columns: dict[str, pa.Array] = {}
         bad: dict[int, str] = {}
@@ -95,65 +104,33 @@ def _csv(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: in
             if column not in kinds:
                 continue
             cells = [row[at] or None for _, row in rows]
-            columns[column], wrong = _cast(cells, kinds[column])
-            bad |= {i: f"expected {_EXPECTED[kinds[column]]} as {column}; got {cells[i]!r}" for i in wrong}
-        table = _with_points(pa.table(columns)) if columns else pa.table({})
+            columns[column], wrong = read_cells(cells, kinds[column], zone)
+            bad |= {i: f"expected {EXPECTED[kinds[column]]} as {column}; got {cells[i]!r}" for i in wrong}
+        table = with_points(pa.table(columns)) if columns else pa.table({})
         for i, reason in sorted(bad.items()):
             faults.append(QuarantinedRow(f"{reason}; line {rows[i][0]} of {name}", ",".join(rows[i][1])))
         good = pa.array([i for i in range(len(rows)) if i not in bad], pa.int64())
         yield FilePart([table.take(good) if bad else table] if rows else [], faults)
 
 
-_EXPECTED = {
-    pa.float64(): "a number",
-    _INSTANT: "a timestamp with its offset from UTC",
-    pa.bool_(): "true or false",
-    pa.string(): "text",
-}
-_GUESSES = (pa.float64(), _INSTANT, pa.bool_(), pa.string())
-
-
-def _kinds(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int) -> dict[str, pa.DataType]:
+def _kinds(
+    filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int, zone: TimeZone | None
+) -> dict[str, pa.DataType]:
     """The kind of each column that is kept: as its reserved name says, else the first that fits all its cells."""
     kinds: dict[str, list[pa.DataType]] = {}
     for header, rows, _ in _rows(filesystem, name, size):
         if not kinds:
-            kinds = {column: _fixed(column) for column in header if _is_kept(column, wanted)}
+            kinds = {column: possible_kinds(column) for column in header if _is_kept(column, wanted)}
         for at, column in enumerate(header):
             cells = [row[at] or None for _, row in rows]
-            while len(kinds.get(column, ())) > 1 and _cast(cells, kinds[column][0])[1]:
+            while len(kinds.get(column, ())) > 1 and read_cells(cells, kinds[column][0], zone)[1]:
                 del kinds[column][0]
     return {column: left[0] for column, left in kinds.items()}
 
 
 def _is_kept(column: str, wanted: Collection[str]) -> bool:
     name = column.removesuffix(".lon").removesuffix(".lat")
-    return name in wanted or name in _KEPT
-
-
-def _fixed(column: str) -> list[pa.DataType]:
-    if column.endswith((".lon", ".lat")):
-        return [pa.float64()]
-    known = {"text": [pa.string()], "time": [_INSTANT]}
-    return known.get(RESERVED.get(column, ""), list(_GUESSES))
-
-
-def _cast(cells: list[str | None], kind: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """The cells as values, and the positions of those that are no such value and are null instead."""
-    texts = pa.array(cells, pa.string())
-    try:
-        return texts.cast(kind), []
-    except pa.ArrowInvalid:
-        pass
-    values: list[object] = []
-    wrong: list[int] = []
-    for i, text in enumerate(texts):
-        try:
-            values.append(text.cast(kind).as_py())
-        except (pa.ArrowInvalid, ValueError, OverflowError):
-            values.append(None)
-            wrong.append(i)
-    return pa.array(values, kind), wrong
+    return name in wanted or name in _KEPT or name in COORDINATES
 
 
 _Rows = tuple[list[str], list[tuple[int, list[str]]], list[QuarantinedRow]]
@@ -192,17 +169,6 @@ def _rows(filesystem: fs.FileSystem, name: str, size: int) -> Iterator[_Rows]:
             yield header, rows, faults
 
 
-def _with_points(table: pa.Table) -> pa.Table:
-    """Columns x.lon and x.lat as one column x of points."""
-    for name in [name.removesuffix(".lon") for name in table.column_names if name.endswith(".lon")]:
-        if f"{name}.lat" not in table.column_names or name in table.column_names:
-            continue
-        lon, lat = (table.column(f"{name}.{part}").combine_chunks().cast(pa.float64()) for part in ("lon", "lat"))
-        points = pa.StructArray.from_arrays([lon, lat], ["lon", "lat"], mask=pc.and_(lon.is_null(), lat.is_null()))
-        table = table.drop_columns([f"{name}.lon", f"{name}.lat"]).append_column(name, points)
-    return table
-
-
 # --- Parquet --------------------------------------------------------------------------------------------------------
 
 
@@ -212,7 +178,9 @@ def _parquet(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size
             file = pq.ParquetFile(raw)
             columns = [column for column in file.schema_arrow.names if _is_kept(column, wanted)]
             for batch in file.iter_batches(size, columns=columns):
-                yield FilePart([_with_points(pa.Table.from_batches([batch]))], [])
+                yield FilePart([with_points(pa.Table.from_batches([batch]))], [])
+        except PublicationError as wrong:
+            yield FilePart([], [QuarantinedRow(f"{wrong} of {name}", "")])
         except pa.ArrowException as wrong:
             said = next(iter(str(wrong).splitlines()), type(wrong).__name__)
             yield FilePart([], [QuarantinedRow(f"expected a whole Parquet file; got {said}; {name}", "")])

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from tidegate.errors import SettingError
 from tidegate.runs.publication_files import FORMATS
 from tidegate.runs.toml_sections import KeyPosition, choice, count, key, location, number, seed, text, words
+from tidegate.time_zones import TimeZone
 
 if TYPE_CHECKING:
     from tidegate.runs.sources import Source
@@ -18,6 +20,13 @@ __all__ = ["SOURCES", "FilesInput", "GeneratorInput", "Input", "KafkaInput", "Lo
 def _format(value: Any, at: KeyPosition) -> str:
     choice(FORMATS, value, at)
     return str(value)
+
+
+def _timezone(value: Any, at: KeyPosition) -> str:
+    try:
+        return TimeZone(text(value, at)).name
+    except SettingError:
+        raise at.wrong("an IANA name such as Europe/Zurich, or an offset such as +01:00", value) from None
 
 
 def _rate(value: Any, at: KeyPosition) -> float:
@@ -52,12 +61,13 @@ class FilesInput:
     path: str = key(location)
     format: str | None = key(_format, None)
     files: int | None = key(count, None)
+    timezone: str | None = key(_timezone, None)
     ends: ClassVar[bool] = True
 
     def open(self) -> Source:
         from tidegate.runs.sources import FilesSource
 
-        return FilesSource(self.path, **_given(format=self.format, files=self.files))
+        return FilesSource(self.path, **_given(format=self.format, files=self.files, timezone=self.timezone))
 
 
 @dataclass(frozen=True)
@@ -86,12 +96,14 @@ class KafkaInput:
     topic: str = key(text)
     starting: str | None = key(text, None)
     options: Mapping[str, str] | None = key(words, None)
+    timezone: str | None = key(_timezone, None)
     ends: ClassVar[bool] = True
 
     def open(self) -> Source:
         from tidegate.runs.sources import KafkaSource
 
-        return KafkaSource(self.servers, self.topic, **_given(starting=self.starting, options=self.options))
+        options = _given(starting=self.starting, options=self.options, timezone=self.timezone)
+        return KafkaSource(self.servers, self.topic, **options)
 
 
 Input = LogInput | FilesInput | GeneratorInput | KafkaInput

@@ -24,6 +24,7 @@ from tidegate.runs.limits import BATCH_ROWS
 from tidegate.runs.publication_files import FORMATS
 from tidegate.store.log import Log
 from tidegate.store.registry import Registry
+from tidegate.time_zones import TimeZone, Zone
 
 __all__ = ["FilesSource", "GeneratorSource", "KafkaSource", "LogSource", "Source"]
 
@@ -92,26 +93,40 @@ class LogSource(Source):
 
 
 class FilesSource(Source):
-    """Files of a folder, and those that come to it later; ``files`` of them in a batch at most."""
+    """Files of a folder, and those that come to it later; ``files`` of them in a batch at most.
 
-    def __init__(self, path: str, *, format: str | None = None, files: int = 16) -> None:
+    ``timezone`` is that of times without one, which are refused otherwise.
+    """
+
+    def __init__(self, path: str, *, format: str | None = None, files: int = 16, timezone: Zone = None) -> None:
         if format is not None and format not in FORMATS:
             raise SettingError(f"one of {', '.join(FORMATS)} as format", shown(format))
         if "://" not in path and not Path(path).is_dir():
             raise SettingError("a folder that exists", shown(path))
         self.path, self.files = path if "://" in path else os.path.abspath(path), files
         self.endings = [ending for name, known in FORMATS.items() if format in (None, name) for ending in known]
+        self.zone = TimeZone.named(timezone)
         self.identity = f"files {self.path}"
 
 
 class KafkaSource(Source):
-    """A topic whose values are publications in JSON. ``options`` are those of Spark's connector."""
+    """A topic whose values are publications in JSON. ``options`` are those of Spark's connector.
+
+    ``timezone`` is that of times without one, which are refused otherwise.
+    """
 
     dates = True
 
     def __init__(
-        self, servers: str, topic: str, *, starting: str = "earliest", options: Mapping[str, str] = {}
+        self,
+        servers: str,
+        topic: str,
+        *,
+        starting: str = "earliest",
+        options: Mapping[str, str] = {},
+        timezone: Zone = None,
     ) -> None:
+        self.zone = TimeZone.named(timezone)
         self.options = {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": starting, **options}
         self.identity = f"kafka {topic}"
 

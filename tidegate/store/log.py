@@ -10,18 +10,15 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, shown
-from tidegate.model import Publication
 from tidegate.store.group_commit import GroupCommit
 from tidegate.store.log_directory import drop, locked, opened
 from tidegate.store.log_frames import Frame, Slice, read
@@ -29,7 +26,9 @@ from tidegate.store.log_segment import LogSegment, segments
 from tidegate.store.log_tail import Tail
 
 if TYPE_CHECKING:
+    from tidegate.records.given import Given
     from tidegate.store.log_intake import PendingAppend
+    from tidegate.time_zones import Zone
 
 __all__ = ["Frame", "Log", "Slice", "read"]
 
@@ -81,8 +80,10 @@ class Log(Closing):
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
-    def append(self, publications: pa.Table | pa.RecordBatch | Sequence[Publication]) -> int:
+    def append(self, publications: Given, *, timezone: Zone = None) -> int:
         """Take publications, all or none, and return the row after their last once they are durable.
+
+        They may be in any form that ``Engine.publish`` takes.
 
         The rows are in the order given, except that publications as objects are put together with those whose values
         are of the same kinds.
@@ -91,7 +92,7 @@ class Log(Closing):
             PendingAppend,  # a process that only reads need not import what checks publications
         )
 
-        arrival = PendingAppend(publications)
+        arrival = PendingAppend(publications, timezone)
         if not arrival.rows:
             return self.end
         self._turns.bring(arrival)

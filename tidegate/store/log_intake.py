@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from tidegate.errors import PublicationError, shown
 from tidegate.index.batch import ArrowBatch
 from tidegate.model import Publication
+from tidegate.records.given import Given, as_publications
 from tidegate.records.tables import apart, kinds_of
+from tidegate.time_zones import TimeZone, Zone
 
 __all__ = ["CheckedBatches", "PendingAppend", "bundles"]
 
@@ -32,16 +33,13 @@ class PendingAppend:
 
     __slots__ = ("batches", "error", "position", "publications", "rows")
 
-    def __init__(self, publications: pa.Table | pa.RecordBatch | Sequence[Publication]) -> None:
+    def __init__(self, given: Given, timezone: Zone = None) -> None:
+        zone = TimeZone.named(timezone)
+        publications = as_publications(given, zone)
         if isinstance(publications, pa.RecordBatch):
             publications = pa.Table.from_batches([publications])
-        elif not isinstance(publications, pa.Table):
-            if not isinstance(publications, Sequence):
-                raise PublicationError("an Arrow table, a record batch or a list of publications", shown(publications))
-            publications = list(publications)
-            for p in publications:
-                if not isinstance(p, Publication):
-                    raise PublicationError("publications", shown(p))
+        if zone is not None and isinstance(publications, pa.Table):
+            publications = pa.table(ArrowBatch(publications, zone=zone).arrays)
         self.publications = publications
         self.rows = len(publications)
         self.position = -1

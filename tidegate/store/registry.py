@@ -9,7 +9,7 @@ versions: a process that reads version v can read everything up to v. Knows noth
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
@@ -30,6 +30,7 @@ from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.store.version_readers import Reader, Readers, check_number, now
 from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.bulk import without_garbage_collection
+from tidegate.subscriptions.doubts import warn
 from tidegate.subscriptions.expansion import self_contained
 
 __all__ = ["Registry", "RegistryEntry"]
@@ -96,12 +97,18 @@ class Registry(Closing):
         """The number of changes so far. Cheap enough to be asked for every append to a log."""
         return self._database.poll(_VERSION)
 
-    def subscribe(self, *subscriptions: Subscription) -> int:
-        """Take subscriptions, all or none, and return the version from which all are active."""
+    def subscribe(self, *subscriptions: Subscription | Iterable[Subscription]) -> int:
+        """Take subscriptions, all or none, and return the version from which all are active.
+
+        An argument may be several, as a list or another iterable. Warns (``SubscriptionWarning``) of those that can
+        hardly be meant as they are written.
+        """
         with without_garbage_collection():
-            expressions = self._checked(subscriptions)
-        if not subscriptions:
-            return self.version
+            taken = _one_by_one(subscriptions)
+            expressions = self._checked(taken)
+        return self._add(taken, expressions) if taken else self.version
+
+    def _add(self, subscriptions: Sequence[Subscription], expressions: Sequence[tuple[str, str | None]]) -> int:
 
         def work(connection: Connection) -> int:
             version = tick(connection, len(subscriptions))
@@ -123,7 +130,7 @@ class Registry(Closing):
             if not isinstance(subscription, Subscription):
                 raise SubscriptionError("a Subscription", shown(subscription))
             try:
-                compile_subscription(subscription, self._limits)
+                warn(subscription, compile_subscription(subscription, self._limits), self._limits)
             except TidegateError as error:
                 name = shown(subscription.id)
                 error.at = f"{error.at} of subscription {name}" if error.at else name
@@ -319,6 +326,16 @@ class Registry(Closing):
     def close(self) -> None:
         """Close the connections; they are opened again if the registry is used again."""
         self._database.close()
+
+
+def _one_by_one(given: Iterable[Subscription | Iterable[Subscription]]) -> list[Subscription]:
+    found: list[Subscription] = []
+    for one in given:
+        if isinstance(one, Iterable) and not isinstance(one, str | bytes | Mapping):
+            found += one
+        else:
+            found.append(one)  # type: ignore[arg-type]  # what is no subscription is refused by ``_checked``
+    return found
 
 
 def _living(connection: Connection, ids: Sequence[str]) -> dict[str, int]:

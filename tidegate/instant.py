@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 
 from tidegate.errors import ParseError, shown
 
-__all__ = ["duration", "instant", "render_instant"]
+__all__ = ["SHAPE", "duration", "instant", "is_local", "iso", "render_instant"]
 
 _SECOND = 1_000_000
 _DAY = 86_400 * _SECOND
@@ -20,11 +20,15 @@ _LATEST = (date.max.toordinal() - _EPOCH + 1) * _DAY - 1
 
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIME = re.compile(r"[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]+))?([Zz]|[+-][0-9]{2}:[0-9]{2})?")
+_ISO = re.compile(
+    r"([0-9-]{10})[Tt ]([0-9]{2}:[0-9]{2})(:[0-9]{2}(?:\.[0-9]+)?)?(?:([Zz])|([+-][0-9]{2}):?([0-9]{2})?)?"
+)
 _DURATION = re.compile(
     r"P(?:([0-9]+)Y)?(?:([0-9]+)M)?(?:([0-9]+)W)?(?:([0-9]+)D)?"
     r"(T(?:([0-9]+)H)?(?:([0-9]+)M)?(?:([0-9]+)(?:[.,]([0-9]+))?S)?)?"
 )
-_SHAPE = "a date such as '2026-11-15' or a timestamp such as '2026-11-15T08:00:00Z'"
+#: What is expected where a text is neither a date nor a timestamp.
+SHAPE = "a date such as '2026-11-15' or a timestamp such as '2026-11-15T08:00:00Z'"
 
 
 def instant(text: str) -> tuple[int, bool]:
@@ -35,7 +39,7 @@ def instant(text: str) -> tuple[int, bool]:
     """
     day = _DATE.match(text)
     if day is None:
-        raise ParseError(_SHAPE, shown(text))
+        raise ParseError(SHAPE, shown(text))
     year, month, dom = map(int, day.groups())
     try:
         micros = (date(year, month, dom).toordinal() - _EPOCH) * _DAY
@@ -45,7 +49,7 @@ def instant(text: str) -> tuple[int, bool]:
         return micros, True
     time = _TIME.fullmatch(text, day.end())
     if time is None:
-        raise ParseError(_SHAPE, shown(text))
+        raise ParseError(SHAPE, shown(text))
     hour, minute, second = map(int, time.groups()[:3])
     if second == 60:
         raise ParseError("seconds from 00 to 59 (leap seconds cannot be placed on the time line)", shown(text))
@@ -63,6 +67,26 @@ def instant(text: str) -> tuple[int, bool]:
     if not _EARLIEST <= micros <= _LATEST:
         raise ParseError("a time within the years 0001 to 9999 in UTC", shown(text))
     return micros, False
+
+
+def iso(text: str) -> str:
+    """A timestamp of ISO 8601 as ``instant`` reads it.
+
+    A space may stand for the T, seconds may be left out, and an offset may be ``+01`` or ``+0100``.
+    """
+    found = _ISO.fullmatch(text) if len(text) <= 100 else None
+    if found is None:
+        return text
+    day, minutes, seconds, utc, hours, rest = found.groups()
+    offset = utc or (f"{hours}:{rest or '00'}" if hours else "")
+    return f"{day}T{minutes}{seconds or ':00'}{offset}"
+
+
+def is_local(text: str) -> bool:
+    """Whether the text is a timestamp without an offset from UTC."""
+    day = _DATE.match(text)
+    time = None if day is None else _TIME.fullmatch(text, day.end())
+    return time is not None and time[5] is None
 
 
 def duration(text: str) -> int:
