@@ -160,18 +160,25 @@ def test_bounds_are_of_use():
 @examples(100)
 @given(
     rows=st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 1), st.text("abé\x00😀", max_size=3), st.integers(0, 2)),
+        st.tuples(
+            st.integers(0, 3),
+            st.integers(0, 1),
+            st.text("abé\x00😀", max_size=3),
+            st.integers(0, 2),
+            st.tuples(st.sampled_from([0, 1, 2**64 - 1]), st.sampled_from([0, 2**63])),
+        ),
         max_size=40,
     )
 )
 def test_order_ties_equals_sorted(rows):
-    texts = [text.encode() for _, _, text, _ in rows]
+    texts = [text.encode() for _, _, text, _, _ in rows]
     time, turn = (np.array([row[i] for row in rows], np.int64) for i in range(2))
     offsets = np.concatenate(([0], np.cumsum([len(text) for text in texts]))).astype(np.int64)
     letters = np.frombuffer(b"".join(texts), np.uint8)
-    phase = np.array([phase for *_, phase in rows], np.uint8)
+    phase = np.array([phase for *_, phase, _ in rows], np.uint8)
+    source = np.array([source for *_, source in rows], np.uint64).reshape(-1, 2)
     order = np.argsort(time, kind="stable")
-    order_ties(order, time, turn, offsets, letters, phase)
+    order_ties(order, time, turn, offsets, letters, phase, source)
     assert order.tolist() == sorted(range(len(rows)), key=lambda i: rows[i])  # Unicode and its bytes sort alike
 
 
