@@ -20,7 +20,7 @@ import tidegate as tg
 from tests.parts.profiles import examples
 from tests.patterns.strategies import scripts
 from tests.pipeline.lane import SECOND, TIME, Lane, Stream, at_seconds, rows, subscription
-from tidegate import array_bundle
+from tidegate import array_bundle, checked_json
 from tidegate.errors import StoreError
 from tidegate.pipeline import combine, live_shard, log_datasource
 from tidegate.pipeline.shard_parts import ShardFiles
@@ -45,10 +45,17 @@ def trouble(cache, kind):
         live_shard._MAPPED.clear()
     elif kind == "a foreign token":
         for file in (cache / "patterns").rglob("facts.json"):
-            file.write_bytes(file.read_bytes().replace(b'{"token":"', b'{"token":"x'))
+            file.write_bytes(checked_json.packed(checked_json.unpacked(file.read_bytes()) | {"token": "x"}))
+    elif kind == "a damaged list":
+        for file in (cache / "patterns").rglob("facts.json"):
+            file.write_bytes(file.read_bytes().replace(b'"clock":', b'"cloak":'))
+    elif kind == "a file is gone":  # with the list of arrays still there
+        for shard in (cache / "patterns").glob("*/*"):
+            arrays = [file for file in shard.iterdir() if file.name not in ("lock", "facts.json")]
+            max(arrays, key=lambda file: file.stat().st_size).unlink()
 
 
-TROUBLES = ("none", "another process", "another machine", "a foreign token")
+TROUBLES = ("none", "another process", "another machine", "a foreign token", "a damaged list", "a file is gone")
 
 
 @examples(5, phases=[Phase.explicit, Phase.generate])  # to shrink takes minutes
@@ -92,7 +99,7 @@ def test_what_becomes_of_the_live_arrays_changes_nothing(tmp_path, cache, monkey
         frames = [stream.frame(20, late=step % 2), stream.frame(15)]
         lane.publish(*frames)
         expected += [engine.publish(frame) for frame in frames]
-        trouble(cache, TROUBLES[step % 4])
+        trouble(cache, TROUBLES[step % len(TROUBLES)])
     lane.publish(last := stream.last())
     expected.append(engine.publish(last))
     assert rows(lane.told) == rows(expected)

@@ -395,8 +395,9 @@ class Engine(Closing):
         What patterns remember comes back with a single snapshot. Of several, patterns begin anew. With a history, the
         past is what that remembers.
         """
+        index, catalogue = load(*directories)
         engine = cls(limits=limits, keep=keep, ahead=ahead, clock=clock)
-        engine._index, engine._catalogue = load(*directories)
+        engine._index, engine._catalogue = index, catalogue
         kept = checked_keep(kept_by(history, keep), limits)
         engine._stage = PatternShards.load([Path(directory) for directory in directories], limits.combinations, kept)
         if history is not None:

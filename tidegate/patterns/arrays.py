@@ -18,6 +18,7 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate import checked_json
+from tidegate.errors import StoreError
 from tidegate.patterns.shard_facts import ShardFacts
 
 __all__ = ["Arrays", "Growing"]
@@ -90,10 +91,13 @@ def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray
 
 def _grow(file: int, size: int) -> None:
     """Make a file larger, with room on the disk: a page without it would end the process when it is written to."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, 0, size)
-    else:
-        os.truncate(file, size)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file, 0, size)
+        else:
+            os.truncate(file, size)
+    except OSError as error:
+        raise StoreError("room for what patterns remember", f"{error.strerror}", "the cache directory") from None
 
 
 class Arrays:

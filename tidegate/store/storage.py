@@ -81,12 +81,16 @@ class _Here:
 
     def write(self, name: str, data: bytes) -> None:
         aside = self._root / f".{name}-{uuid4().hex}"
-        with self._written(), aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, self._root / name)
-        synced(self._root)
+        try:
+            with self._written():
+                with aside.open("wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(aside, self._root / name)
+                synced(self._root)
+        finally:
+            aside.unlink(missing_ok=True)  # what found no room must not take any
 
     def put(self, name: str, write: Callable[[Path], None]) -> None:
         aside = self._root / f".{name}"
