@@ -29,6 +29,7 @@ _CELLS = {
     "wine": ["vin:Chianti", ""],
 }
 _HEADERS = list(_CELLS)
+_ATTRIBUTES = {name.split(".")[0] for name in _HEADERS}
 
 
 class CsvFiles(EntryPoint):
@@ -46,7 +47,7 @@ class CsvFiles(EntryPoint):
         path = scratch / "input.csv"
         path.write_bytes(data)
         with clock.within(0.05, "reading as the pipeline does"):
-            parts = list(publications(str(path), _HEADERS, 100))
+            parts = list(publications(str(path), _ATTRIBUTES, 100))
         left_out = [fault for part in parts for fault in part.faults]
         taken = []
         for part in parts:
