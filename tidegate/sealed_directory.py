@@ -36,7 +36,7 @@ _SOME = 1 << 18
 def seal(directory: Path) -> None:
     """Write down sizes and checksums of all files in a directory; of a directory in it, those of its own seal."""
     files = {}
-    for path in sorted(directory.iterdir()):
+    for path in sorted(p for p in directory.iterdir() if p.name != _FILE):
         path = path / _FILE if path.is_dir() else path
         files[str(path.relative_to(directory))] = [path.stat().st_size, _checksum(path)]
     (directory / _FILE).write_bytes(checked_json.packed({"format": _FORMAT, "files": files}))

@@ -11,6 +11,7 @@ import pytest
 import tidegate as tg
 from tests.ontologies.statements import E, engine, publication, told
 from tidegate.ontologies import current
+from tidegate.sealed_directory import seal
 
 # --- engines --------------------------------------------------------------------------------------------------------
 
@@ -191,5 +192,6 @@ def test_a_broken_snapshot_says_so(load, tmp_path):
     load(_BEFORE)
     engine(*_KEPT).save(tmp_path / "kept")
     (tmp_path / "kept" / "asked.json").write_text("[[1]]")
+    seal(tmp_path / "kept")
     with pytest.raises(tg.SnapshotError, match="ask an ontology"):
         tg.Engine.load(tmp_path / "kept")

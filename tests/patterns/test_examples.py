@@ -10,6 +10,7 @@ import pytest
 
 import tidegate as tg
 from tidegate.errors import TidegateError
+from tidegate.sealed_directory import seal
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 FILTERS = ", ".join(f"n = {i}" for i in range(17))
@@ -382,6 +383,7 @@ def test_snapshots_of_format_1_are_read_where_nobody_remembers_anything(tmp_path
         tg.Engine([sub(where)]).save(tmp_path / name)
         file = tmp_path / name / "shards.json"
         file.write_bytes(file.read_bytes().replace(b'"format":2', b'"format":1'))
+        seal(tmp_path / name)
     assert told(tg.Engine.load(tmp_path / "plain").publish([pub("a", 0, n=1)])) == [("s", at(0), ("a",))]
     with pytest.raises(tg.SnapshotError, match="the patterns of a snapshot in format 2; got format 1"):
         tg.Engine.load(tmp_path / "pattern")

@@ -52,6 +52,7 @@ def test_every_setting_has_its_reason():
     for setting in SETTINGS:
         assert len(setting.reason) > 20
     assert {setting.name for setting in SETTINGS if setting.cluster} == {
+        "spark.sql.legacy.parquet.nanosAsLong",
         "spark.sql.session.timeZone",
         "spark.ui.showConsoleProgress",
     }
