@@ -45,7 +45,7 @@ def begun(checkpoint: str, source: str, patterns: bool, shards: int) -> Begun:
         storage.write(_FILE, checked_json.packed({"format": _FORMAT, "semantics": SEMANTICS, **asdict(fresh)}))
         return fresh
     try:
-        facts = checked_json.unpacked(data)
+        facts = checked_json.unpacked(data, checked_from=_FORMAT)
         form, semantics = facts.pop("format"), facts.pop("semantics", 1)
         if form not in (1, _FORMAT):
             raise StoreError(f"a checkpoint of format {_FORMAT}", f"format {form}", checkpoint)

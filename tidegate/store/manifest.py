@@ -54,7 +54,7 @@ class Manifest:
     @staticmethod
     def from_json(serial: int, data: bytes) -> Manifest:
         try:
-            facts = checked_json.unpacked(data)
+            facts = checked_json.unpacked(data, checked_from=_FORMAT)
             if (form := facts.get("format", _BEFORE)) not in (_FORMAT, _BEFORE):
                 raise StoreError(f"a manifest of format {_FORMAT}", f"format {form}", file_name(serial))
             layers = tuple(ManifestLayer(*layer) for layer in facts["layers"])
