@@ -24,16 +24,16 @@ def test_every_flipped_bit_is_refused():
     for place in range(len(data) * 8):
         flipped = bytearray(data)
         flipped[place // 8] ^= 1 << place % 8
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"checksum|JSON|line"):
             checked_json.unpacked(bytes(flipped), checked_from=2)
 
 
 @pytest.mark.parametrize("facts", [{}, {"format": 2}, {"format": "old"}, [], {"format": 1, "crc32": 5}])
 def test_nothing_without_a_checksum_is_taken_unless_its_format_had_none(facts):
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"checksum|JSON|line"):
         checked_json.unpacked(orjson.dumps(facts))
     if facts != {}:
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=r"checksum|JSON|line"):
             checked_json.unpacked(orjson.dumps(facts), checked_from=2)
 
 
