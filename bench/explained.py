@@ -51,7 +51,8 @@ Publications go from the log through Spark (`local[2]`) to grouped Parquet.
   attributes. *filter columns*: Spark SQL computes one Boolean column per subscription; timed once, with compilation.
 - *plumbing*: one subscription that never matches, to see what Spark alone costs.
 - *append → callback*: from the call of `Log.append` (fsync included) to the call of the Python function, at 1,000
-  publications/s, after 200 batches, when Java has compiled its code.
+  publications/s, after 200 batches, when Java has compiled its code. These runs have the stage of patterns, as a run
+  has unless it says `patterns = false`; the others say so.
 - *where the time goes*: the median batch in milliseconds. *planning* is Spark's; *checkpoint* are its two logs; *JVM ↔
   Python and tasks* is the Spark job less the time inside the task; *reading* is the task less kernel and writing, so it
   includes waiting for the reference from the Python worker of the source.
