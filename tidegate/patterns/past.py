@@ -80,6 +80,7 @@ class _Decided:
         self.memo_at, self.memo_since, self.memo = np.full(atoms, -1), np.empty(atoms), np.empty(atoms, np.int8)
         self.told_at, self.passed_at = np.full(slots, -1), np.full(recollections, -1)
         self.passed = np.empty(recollections, np.int64)
+        self.rectangles = np.empty((4, 4))
 
 
 @family
@@ -178,7 +179,7 @@ class Past(Family):
         ids = event_hashes(*texts, memory.source.data[step.first_item : step.first_item + n])
         stored.make_room(step, ids, self.given)
         start, end = self._times()
-        given, closing, born = self.given, self.closing.used, self.arrays.facts.born
+        given, closing, born = self.given, self.closing.data, self.arrays.facts.born
         assert born is not None, "somebody asks"
         if given is not None:
             closing = np.full(len(closing), LONG_AGO)
@@ -188,25 +189,24 @@ class Past(Family):
         sizes = asked.atoms.length, self.owner.length, asked.recollections.length
         if decided.sizes != sizes:
             decided = self._decided = _Decided(*sizes)
-        rectangles = np.empty((4, 4))
         told, at = [], 0
         while at < n:
             slot, item, at, unsure = step_past(
                 step.first_item, step.start, step.hits, memory.time.data, memory.version.data, step.phase, ids,
                 memory.values.data, start, end, born, step.keep, step.most,
-                asked.of_filter.used, asked.clauses.used, asked.rule.used, asked.literal_start.used, asked.literal.used,
-                asked.recollection_of.used, asked.atoms.used, asked.recollections.used,
-                asked.value_start.used, asked.value_list.used, asked.lists.used, asked.elders.used,
+                asked.of_filter.used, asked.clauses.data, asked.rule.data, asked.literal_start.data, asked.literal.data,
+                asked.recollection_of.used, asked.atoms.data, asked.recollections.data,
+                asked.value_start.data, asked.value_list.data, asked.lists.data, asked.elders.data,
                 stored.pool.data, *(b.data for b in stored.boxes),
                 stored.table.used, stored.zeros, stored.ids.data, stored.events.data,
-                stored.holds.data, stored.marks.used, stored.when.data,
-                self.since.used, self.until.used, closing, fate, number, first, times,
+                stored.holds.data, stored.marks.data, stored.when.data,
+                self.since.data, self.until.data, closing, fate, number, first, times,
                 at, decided.stamp, decided.memo_at, decided.memo_since, decided.memo,
-                decided.told_at, decided.passed_at, decided.passed, rectangles,
+                decided.told_at, decided.passed_at, decided.passed, decided.rectangles,
             )  # fmt: skip
             told.append((slot, item))
             if unsure >= 0:
-                decided.memo[unsure] = self._is_known(unsure, rectangles[: decided.memo[unsure] - UNSURE])
+                decided.memo[unsure] = self._is_known(unsure, decided.rectangles[: decided.memo[unsure] - UNSURE])
         decided.stamp += n
         slot, item = told[0] if len(told) == 1 else (np.concatenate(parts) for parts in zip(*told, strict=True))
         stored.note_lengths()

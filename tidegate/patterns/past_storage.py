@@ -116,9 +116,9 @@ class PastStorage:
     def _room_for_one(self, step: Step, ids: NDArray[np.uint64]) -> None:
         asked = self._asked
         full, passed = full_lists(
-            step.hits, ids, bool(step.phase[0] == ENDS), asked.of_filter.used, asked.clauses.used, asked.rule.used,
-            asked.recollection_of.used, asked.recollections.used, asked.value_start.used, asked.value_list.used,
-            asked.lists.used, self.table.used, self.zeros, self.ids.data, self.events.data, self.holds.data,
+            step.hits, ids, bool(step.phase[0] == ENDS), asked.of_filter.used, asked.clauses.data, asked.rule.data,
+            asked.recollection_of.used, asked.recollections.data, asked.value_start.data, asked.value_list.data,
+            asked.lists.data, self.table.used, self.zeros, self.ids.data, self.events.data, self.holds.data,
         )  # fmt: skip
         if len(full):
             full = np.unique(full)
