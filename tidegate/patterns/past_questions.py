@@ -202,7 +202,8 @@ class _Adding:
         number = self._atoms.get(key)
         if number is None:
             of = self._recollection(atom.of, plan, admission)
-            lefts = [-1 if c is None else self._columns[c] for c in atom.lefts]
+            left_columns = atom.lefts
+            lefts = [-1 if c is None else self._columns[c] for c in left_columns]
             lists = [-1, -1, -1]
             if atom.attribute is None:
                 op = RELATIONS.index(atom.op) + (0 if atom.left == "event" else POINTS)
@@ -210,7 +211,7 @@ class _Adding:
                 self._remember_times(of)
             else:
                 op = VALUES + COMPARISONS.index(atom.op)
-                lists = self._remember_values(of, atom)
+                lists = self._remember_values(of, left_columns, atom.rights)
             number = self._atoms[key] = self._asked.atoms.length
             self._asked.atom_key.extend(np.frombuffer(key, np.uint8)[None])
             row = [op, *lefts, of, atom.limit, atom.tolerance, *lists]
@@ -222,15 +223,15 @@ class _Adding:
         if row[ENDED] < 0:
             row[ENDED], row[RUNNING] = self._list(of, -1, -1), self._list(of, -1, -1)
 
-    def _remember_values(self, of: int, atom: Atom) -> list[int]:
+    def _remember_values(self, of: int, lefts: Sequence[Column | None], rights: Sequence[Column | None]) -> list[int]:
         """The lists of values that an atom compares with: as numbers, as instants, as texts."""
         found = []
         for kind in range(3):
-            left, right = atom.lefts[kind], atom.rights[kind]
+            left, right = lefts[kind], rights[kind]
             if left is None or right is None:
                 found.append(-1)
                 continue
-            other = atom.rights[3] if kind == TEXT else None
+            other = rights[3] if kind == TEXT else None
             one, two = self._columns[right], -1 if other is None else self._columns[other]
             key = (of, one, two)
             if key not in self._lists:

@@ -21,7 +21,7 @@ from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Nod
 from tidegate.model import RESERVED
 from tidegate.ontologies.ontology import RELATIONS
 from tidegate.predicates.bag_assignment import ORDERS, is_matched, is_related
-from tidegate.predicates.bag_members import Member, is_comparable, member
+from tidegate.predicates.bag_members import Member, is_comparable, member, members_of
 from tidegate.predicates.column import Column, Row, column
 from tidegate.predicates.family import BeyondLimit, Mismatch, function
 from tidegate.predicates.ontology import Relation, relation_of, values
@@ -125,7 +125,7 @@ class Bag(Predicate):
         value = publication.value(self.attribute)
         if not isinstance(value, list) or (self._is_bounded and not is_comparable(value)):
             return False
-        return is_related([member(v) for v in value], list(self.members), self.relation, self.sub) is not self.negated
+        return is_related(members_of(value), list(self.members), self.relation, self.sub) is not self.negated
 
     def covers(self, other: Predicate) -> bool:
         if self == other:

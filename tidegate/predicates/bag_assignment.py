@@ -36,7 +36,8 @@ def is_related(bag: list[Member], constant: list[Member], relation: str, sub: st
     if len(few) > len(many):
         return False
     if sub == "=":
-        return Counter(few) <= Counter(many)
+        there = Counter(many)
+        return all(there[one] >= count for one, count in Counter(few).items())
     if sub in ("LIKE", "IN"):
         return _largest_matching(_partner_rows(bag, constant, sub), len(constant)) == len(few)
     mine, theirs = _by_kind(few), _by_kind(many)

@@ -19,7 +19,7 @@ from tidegate.model import micros
 from tidegate.predicates.column import ColumnReading, PointLists, Points, Row, Table, reading
 from tidegate.predicates.ranges import Point
 
-__all__ = ["COMPARED_CHARACTERS", "COMPARED_MEMBERS", "GAP", "Member", "is_comparable", "member"]
+__all__ = ["COMPARED_CHARACTERS", "COMPARED_MEMBERS", "GAP", "Member", "is_comparable", "member", "members_of"]
 
 #: A member as (kind, point): 1 and 1.0 are the same member, 1 and TRUE are not.
 Member = tuple[str, Any]
@@ -46,6 +46,19 @@ def member(value: Any) -> Member:
         return "text", value
     assert isinstance(value, date)
     return "time", float(micros(value))
+
+
+def members_of(values: Collection[Any]) -> list[Member]:
+    """The values of a bag as members; fast where they are all texts, or all numbers."""
+    kinds = set(map(type, values))
+    if kinds <= _TEXTS:
+        return [("text", value) for value in values]
+    if kinds <= _NUMBERS:
+        return [("number", float(value)) if isfinite(value) else GAP for value in values]
+    return list(map(member, values))
+
+
+_TEXTS, _NUMBERS = frozenset({str}), frozenset({int, float})
 
 
 @reading
@@ -98,7 +111,7 @@ class _Members(ColumnReading):
         value = publication.value(operand)
         if not isinstance(value, list):
             return None
-        return [point for kind, point in map(member, value) if kind == self.kind]
+        return [point for kind, point in members_of(value) if kind == self.kind]
 
     def points(self, operand: str, table: Table) -> Points | None:
         array = _lists(operand, table)
