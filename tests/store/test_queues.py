@@ -1,0 +1,242 @@
+"""Queues against lists: every number once, whatever is merged, dropped, opened again or read meanwhile."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.parts.profiles import examples
+from tidegate.errors import SettingError, StoreError
+from tidegate.store import queues as queues_module
+from tidegate.store.queues import Delivery, QueueReader, Queues, Told
+
+NOTIFICATION, RETRACTED = 0, 2
+NONE = np.empty(0, np.int64)
+NOTHING = Told(NONE.astype(np.uint8), NONE, {}, NONE, NONE, NONE.astype(np.int32))
+
+
+def meaning(number):
+    return f"s{number} {'x' * (number % 7)}".encode()
+
+
+def meanings(numbers):
+    return [meaning(number) for number in numbers]
+
+
+def told(things):
+    """``things``: for each its kind, its row, what else there is to say, and its pairs (queue, subscription)."""
+    pairs = [(i, s, queue.number) for i, (_, _, _, matched) in enumerate(things) for queue, s in matched]
+    thing, subscription, queue = zip(*pairs, strict=True) if pairs else ((), (), ())
+    return Told(
+        np.array([kind for kind, *_ in things], np.uint8),
+        np.array([row for _, row, *_ in things], np.int64),
+        {i: more for i, (_, _, more, _) in enumerate(things) if more},
+        np.array(thing, np.int64),
+        np.array(subscription, np.int64),
+        np.array(queue, np.int32),
+    )
+
+
+class Oracle:
+    """The same in obvious loops: a list per queue."""
+
+    def __init__(self):
+        self.lists = {}
+
+    def commit(self, time, things):
+        for kind, row, more, matched in things:
+            for queue in dict.fromkeys(queue for queue, _ in matched):
+                mine = tuple(meaning(s) for to, s in matched if to == queue)
+                items = self.lists.setdefault(queue, [])
+                items.append(Delivery(len(items) + 1, kind, row, time, mine, more))
+
+
+def drawn_things(random, queues):
+    things = []
+    for row in range(random.randrange(6)):
+        matched = [(q, random.randrange(40)) for q in random.choices(queues, k=random.randrange(4))] if queues else []
+        more = random.choice([b"", b"", b'{"score": 1.5}', b"z" * random.randrange(300)])
+        things.append((random.choice([NOTIFICATION, RETRACTED]), 1000 + row, more, matched))
+    return things
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Few frames and files are merged already."""
+    monkeypatch.setattr(queues_module, "_FRAMES", 3)
+    monkeypatch.setattr(queues_module, "_FILES", 2)
+
+
+def check(reader, oracle, most, random):
+    for queue in reader:
+        items = oracle.lists.get(queue, [])
+        assert reader.last(queue) == len(items)
+        oldest = max(1, len(items) - most + 1)
+        assert reader.oldest(queue) == (oldest if items else 1)
+        after, limit = random.randrange(len(items) + 3), random.choice([1, 3, 1000])
+        page = reader.read(queue, after, limit)
+        assert page.deliveries == items[max(after, oldest - 1) :][:limit]
+        assert (page.oldest, page.last) == (oldest if items else 1, len(items))
+
+
+@given(st.integers(0, 1 << 32), st.sampled_from([1, 4, 100]))
+@examples(60)
+def test_queues_are_lists(tmp_path_factory, seed, most):
+    random = Random(seed)
+    directory = tmp_path_factory.mktemp("queues")
+    oracle, batch, living = Oracle(), 0, []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queues_module, "_FRAMES", 3)
+        patch.setattr(queues_module, "_FILES", 2)
+        writer = Queues(directory, most=most)
+        reader = QueueReader(directory, most=most)
+        for _ in range(random.randrange(40)):
+            action = random.random()
+            if action < 0.15:
+                queue = writer.make(f"p{random.randrange(5)}", random.choice(["stream", "mqtt"]))
+                living = [*dict.fromkeys([*living, queue])]
+            elif action < 0.2 and living:
+                writer.end(living.pop(random.randrange(len(living))))
+            elif action < 0.3:
+                writer.wait()
+                writer.close()
+                writer = Queues(directory, most=most)
+                living = list(writer)  # what was made and not committed is gone
+            elif action < 0.4:
+                reader.refresh()
+                reader.refresh()
+                assert reader.last_batch == writer.last_batch
+                if not writer._changes:
+                    assert set(reader) == set(writer)
+                    check(reader, oracle, most, random)
+            else:
+                batch += 1
+                things = drawn_things(random, living)
+                assert writer.commit(batch, batch * 10, told(things), meanings)
+                assert not writer.commit(writer.last_batch, batch * 10, told(things), meanings)
+                oracle.commit(batch * 10, things)
+            check(writer, oracle, most, random)
+        writer.wait()
+        check(writer, oracle, most, random)
+        writer.close()
+        reader.refresh()
+        check(reader, oracle, most, random)
+        reader.close()
+
+
+def filled(directory, batches=10, queues=3):
+    with Queues(directory) as writer:
+        made = [writer.make(f"p{i}") for i in range(queues)]
+        for batch in range(batches):
+            things = [(NOTIFICATION, batch * 10 + i, b"", [(q, q.number) for q in made]) for i in range(2)]
+            writer.commit(batch, batch, told(things), meanings)
+            writer.wait()
+
+
+def test_a_torn_frame_is_cut_off_and_written_again(tmp_path):
+    filled(tmp_path)
+    whole = (tmp_path / "1.journal").read_bytes()
+    for cut in Random(1).sample(range(1, 400), 40):
+        (tmp_path / "1.journal").write_bytes(whole[:-cut])
+        with Queues(tmp_path) as writer:
+            assert writer.last_batch == 8
+            queue = writer.queue("p1")
+            assert writer.commit(9, 9, told([(NOTIFICATION, 90, b"", [(queue, 1)])]), meanings)
+            assert [d.number for d in writer.read(queue, 0).deliveries] == list(range(1, 20))
+
+
+def test_a_flipped_bit_is_never_believed(tmp_path, small):
+    filled(tmp_path, 14)
+    with QueueReader(tmp_path) as reader:
+        expected = {queue: reader.read(queue, 0, 1000).deliveries for queue in reader}
+    random = Random(1)
+    for path in [path for path in sorted(tmp_path.iterdir()) if path.suffix in (".journal", ".queues", ".json")]:
+        data = path.read_bytes()
+        for _ in range(min(150, 8 * len(data))):
+            flipped = bytearray(data)
+            place = random.randrange(8 * len(data))
+            flipped[place // 8] ^= 1 << place % 8
+            path.write_bytes(flipped)
+            try:
+                with QueueReader(tmp_path) as reader:
+                    found = {queue: reader.read(queue, 0, 1000).deliveries for queue in reader}
+                for queue, deliveries in found.items():  # the last frame may look torn; what is there is right
+                    assert deliveries == expected[queue][: len(deliveries)]
+            except StoreError:
+                pass
+        path.write_bytes(data)
+
+
+def test_a_second_writer_is_refused(tmp_path):
+    with Queues(tmp_path), pytest.raises(StoreError, match="at work"):
+        Queues(tmp_path)
+
+
+def test_an_ended_queue_has_ended_also_for_its_successor(tmp_path, small):
+    with Queues(tmp_path) as writer:
+        before = writer.make("ann")
+        writer.commit(1, 1, told([(NOTIFICATION, 1, b"", [(before, 1)])]), meanings)
+        writer.end(before)
+        after = writer.make("ann")
+        assert after.epoch != before.epoch
+        for batch in range(2, 9):
+            writer.commit(batch, batch, told([(NOTIFICATION, batch, b"", [(after, 1)])]), meanings)
+            writer.wait()
+        with pytest.raises(StoreError, match="not ended"):
+            writer.read(before, 0)
+        assert [d.row for d in writer.read(after, 0).deliveries] == list(range(2, 9))
+        assert sum(frame.deliveries for frame in writer._frames()) == 7
+
+
+@pytest.mark.parametrize("how", [{"before": 12}, {"size": 1500}])
+def test_what_is_too_old_goes_and_numbers_go_on(tmp_path, small, how):
+    filled(tmp_path, 14)
+    with Queues(tmp_path) as writer:
+        queue = writer.queue("p2")
+        assert writer.retain(**how) > 0
+        oldest = writer.oldest(queue)
+        assert 1 < oldest <= 2 * 12 + 1 if "before" in how else oldest > 1
+        page = writer.read(queue, 0, 1000)
+        assert [d.number for d in page.deliveries] == list(range(oldest, 29))
+        writer.end(writer.queue("p0"))
+        writer.commit(14, 14, NOTHING, meanings)
+        assert writer.retain(size=0) > 0
+    with Queues(tmp_path) as writer:
+        assert sorted(queue.principal for queue in writer) == ["p1", "p2"]
+        new = writer.make("new")
+        assert new.number == 3
+        writer.commit(15, 15, told([(NOTIFICATION, 1, b"", [(queue, 1), (new, 2)])]), meanings)
+        assert writer.last(queue) == 29
+        assert writer.last(new) == 1
+
+
+def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
+    with Queues(tmp_path) as writer:
+        queue = writer.make("ann")
+        things = told([(NOTIFICATION, 1, b"", [(queue, 1)])])
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pwrite", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+            with pytest.raises(StoreError, match="No space left"):
+                writer.commit(1, 1, things, meanings)
+        assert writer.last(queue) == 0
+        assert writer.commit(1, 1, things, meanings)
+        assert [d.number for d in writer.read(queue, 0).deliveries] == [1]
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="No such file"):
+        QueueReader(tmp_path / "none")
+    with pytest.raises(SettingError, match="at least 1"):
+        Queues(tmp_path, most=0)
+    with Queues(tmp_path) as writer:
+        with pytest.raises(StoreError, match="'nobody'"):
+            writer.queue("nobody")
+        with pytest.raises(SettingError, match="from 0 up"):
+            writer.read(writer.make("ann"), -1)
+        with pytest.raises(SettingError, match="before or size"):
+            writer.retain()

@@ -1,0 +1,90 @@
+"""Cursors: how far principals have acknowledged their queues, in an SQLite file beside the queues.
+
+The runner writes queues and never cursors; whoever talks to principals writes cursors and never queues. A cursor
+belongs to an epoch of a queue, so that a queue that was made anew begins with none acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+from sqlalchemy import Column, Connection, MetaData, Table, select
+
+from tidegate.closing import Closing
+from tidegate.errors import SettingError, StoreError, shown
+from tidegate.store.database import NUMBER, OPTIONS, Database, run, words
+from tidegate.store.database_url import address
+from tidegate.store.queue_directory import Queue
+from tidegate.store.schema import SchemaPart
+from tidegate.store.version_readers import now
+
+__all__ = ["Cursors"]
+
+TABLES = MetaData()
+_CURSORS = Table(
+    "tidegate_cursors",
+    TABLES,
+    Column("epoch", words(64), primary_key=True),
+    Column("acknowledged", NUMBER, nullable=False),
+    Column("acknowledged_at", NUMBER, nullable=False),
+    **OPTIONS,
+)
+_PART = SchemaPart("cursors", (TABLES.create_all,))
+#: Cursors never go back.
+_ADVANCE = (
+    "INSERT INTO tidegate_cursors (epoch, acknowledged, acknowledged_at) VALUES (?, ?, ?) "
+    "ON CONFLICT (epoch) DO UPDATE SET acknowledged = excluded.acknowledged, "
+    "acknowledged_at = excluded.acknowledged_at WHERE excluded.acknowledged > acknowledged"
+)
+
+
+class Cursors(Closing):
+    """The cursors in a file, which is made if need be. Any number of threads and processes may use it at once."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        url = address(path)
+        if url.get_backend_name() != "sqlite":
+            raise SettingError("the path of a file for cursors", shown(os.fspath(path)))
+        self._database = Database(url, _PART.prepare)
+        self._database.open()
+
+    def acknowledge(self, upto: Mapping[Queue, tuple[int, int]]) -> None:
+        """Acknowledge deliveries of queues, all in one commit: for each queue up to a number, and its last number.
+
+        A number beyond the last is refused, and then nothing is acknowledged; one that was acknowledged before changes
+        nothing.
+        """
+        for queue, (number, last) in upto.items():
+            if not 0 <= number <= last:
+                whose = f"queue {queue.destination} of {queue.principal}"
+                raise StoreError(f"a number from 0 to {last}, the last of the queue", shown(number), whose)
+        if upto:
+            moment = now()
+            values = [(queue.epoch, number, moment) for queue, (number, _) in upto.items()]
+            self._database.write(lambda connection: run(connection, _ADVANCE, values))
+
+    def of(self, queues: Iterable[Queue]) -> dict[Queue, int]:
+        """The number up to which each queue is acknowledged, 0 for none."""
+        wanted = {queue.epoch: queue for queue in queues}
+        with self._database.read() as connection:
+            if len(wanted) == 1:
+                found = connection.execute(select(_CURSORS).where(_CURSORS.c.epoch == next(iter(wanted))))
+            else:
+                found = connection.execute(select(_CURSORS))
+            known = {row.epoch: row.acknowledged for row in found}
+        return {queue: known.get(epoch, 0) for epoch, queue in wanted.items()}
+
+    def forget(self, queues: Iterable[Queue]) -> None:
+        """Remove the cursors of queues that have ended."""
+        epochs = [(queue.epoch,) for queue in queues]
+
+        def work(connection: Connection) -> None:
+            if epochs:
+                run(connection, "DELETE FROM tidegate_cursors WHERE epoch = ?", epochs)
+
+        self._database.write(work)
+
+    def close(self) -> None:
+        """Close the file. It is opened again when it is used again."""
+        self._database.close()

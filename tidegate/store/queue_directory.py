@@ -1,0 +1,103 @@
+"""Which queues there are, and the number of the last delivery of each; learnt from frames, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+
+from tidegate import checked_json
+from tidegate.errors import StoreError
+from tidegate.store.queue_frames import QueueFrame
+
+__all__ = ["Queue", "QueueDirectory"]
+
+_FORMAT = 1
+
+
+class Queue(NamedTuple):
+    """A queue: the deliveries of a principal to a destination. Its epoch tells it from earlier ones of both."""
+
+    number: int
+    principal: str
+    destination: str
+    epoch: str
+
+
+class QueueDirectory:
+    """The queues after a batch. Numbers of queues are not used again."""
+
+    def __init__(self) -> None:
+        self.batch = -1
+        """The last batch that was committed."""
+        self.next = 0
+        """The number of the next queue."""
+        self.last = np.zeros(1024, np.int64)
+        """By queue the number of its last delivery."""
+        self._queues: dict[tuple[str, str], Queue] = {}
+        self._by_number: dict[int, Queue] = {}
+
+    def __iter__(self) -> Iterator[Queue]:
+        return iter(list(self._queues.values()))
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+    def __contains__(self, queue: Queue) -> bool:
+        return self._by_number.get(queue.number) == queue
+
+    def find(self, principal: str, destination: str) -> Queue | None:
+        """The queue of a principal to a destination."""
+        return self._queues.get((principal, destination))
+
+    def make(self, queue: Queue) -> None:
+        """Note a new queue."""
+        self._queues[queue.principal, queue.destination] = self._by_number[queue.number] = queue
+        self.next = max(self.next, queue.number + 1)
+        if queue.number >= len(self.last):
+            larger = np.zeros(2 * queue.number, np.int64)
+            larger[: len(self.last)] = self.last
+            self.last = larger
+
+    def end(self, number: int) -> None:
+        """Note that a queue has ended."""
+        queue = self._by_number.pop(number, None)
+        if queue is not None and self._queues.get(queue[1:3]) == queue:
+            del self._queues[queue.principal, queue.destination]
+
+    def take(self, frame: QueueFrame) -> None:
+        """Note which queues a frame made and ended, and the last numbers in it."""
+        for line in frame.array("changes").tobytes().splitlines():
+            what, *facts = orjson.loads(line)
+            if what == "made":
+                self.make(Queue(*facts))
+            else:
+                self.end(facts[0])
+        self.last[frame.queue] = frame.first + np.diff(frame.begin) - 1
+        self.batch = frame.last_batch
+
+    # --- what was before the oldest frame ---------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """All of it, for a file."""
+        queues = [[*queue, int(self.last[queue.number])] for queue in self]
+        return checked_json.packed({"format": _FORMAT, "batch": self.batch, "next": self.next, "queues": queues})
+
+    @staticmethod
+    def from_file(path: Path) -> QueueDirectory:
+        """What ``to_bytes`` gave."""
+        found = QueueDirectory()
+        try:
+            facts = checked_json.unpacked(path.read_bytes())
+            if facts["format"] != _FORMAT:
+                raise StoreError(f"queues of format {_FORMAT}", f"format {facts['format']}", str(path))
+            for *queue, last in facts["queues"]:
+                found.make(Queue(*queue))
+                found.last[queue[0]] = last
+            found.batch, found.next = facts["batch"], facts["next"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError("a list of queues", f"{type(error).__name__}: {error}", str(path)) from None
+        return found

@@ -1,0 +1,173 @@
+"""The files of a directory of queues: journals that grow by a frame per batch, and files of one merged frame.
+
+The file ``committed`` says how far journals are durable: a reader looks no further.
+
+A manifest says which files there are, in the order of their batches. The last of them is always a journal that is still
+empty: the writer goes on there without touching the manifest, so that a batch costs one write and one sync. A file that
+no manifest names is what a crash left, and goes when the directory is next opened for writing.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from tidegate import checked_json
+from tidegate.errors import StoreError
+from tidegate.store.log_tail import sync_directory
+from tidegate.store.queue_frames import HEADER, QueueFrame, frame_size
+
+__all__ = [
+    "COMMITTED",
+    "JOURNAL",
+    "Committed",
+    "QueueFile",
+    "QueueManifest",
+    "create_file",
+    "read_manifest",
+    "total",
+    "write_manifest",
+]
+
+_MANIFEST, _FORMAT = "manifest.json", 1
+COMMITTED = "committed"
+_END = struct.Struct("<qq")
+#: The level of journals; a merged file is of one more than the highest level of what it was made of.
+JOURNAL = 0
+
+
+class QueueManifest(NamedTuple):
+    """The files by name and level, oldest first; the file with the queues that were before; the last file's number."""
+
+    files: tuple[tuple[str, int], ...]
+    base: str | None
+    serial: int
+
+
+def read_manifest(directory: Path) -> QueueManifest | None:
+    """The manifest of a directory; None if it has none."""
+    path = directory / _MANIFEST
+    try:
+        facts = checked_json.unpacked(path.read_bytes())
+        if facts["format"] != _FORMAT:
+            raise StoreError(f"queues of format {_FORMAT}", f"format {facts['format']}", str(path))
+        return QueueManifest(tuple((name, level) for name, level in facts["files"]), facts["base"], facts["serial"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError("a manifest of queues", f"{type(error).__name__}: {error}", str(path)) from None
+
+
+def write_manifest(directory: Path, manifest: QueueManifest) -> None:
+    """Put a manifest in place of the one that is there, durably."""
+    create_file(directory, f"{_MANIFEST}.new", checked_json.packed({"format": _FORMAT, **manifest._asdict()}))
+    os.replace(directory / f"{_MANIFEST}.new", directory / _MANIFEST)
+    sync_directory(directory)
+
+
+def create_file(directory: Path, name: str, data: bytes | bytearray = b"") -> None:
+    """Write a file, durably but for its name, which ``sync_directory`` makes so. What fails leaves no file."""
+    try:
+        with open(directory / name, "wb", buffering=0) as file:
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view) :]
+            os.fsync(file.fileno())
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(directory / name)
+        raise
+
+
+class Committed:
+    """How far the journals of a directory are durable: the number of a journal, and the byte after its last frame."""
+
+    def __init__(self, directory: Path, *, writes: bool) -> None:
+        flags = os.O_RDWR | os.O_CREAT if writes else os.O_RDONLY
+        self._file = os.open(directory / COMMITTED, flags | os.O_CLOEXEC, 0o666)
+
+    def read(self) -> tuple[int, int]:
+        data = os.pread(self._file, _END.size, 0)
+        return _END.unpack(data) if len(data) == _END.size else (0, 0)
+
+    def write(self, journal: int, end: int) -> None:
+        os.pwrite(self._file, _END.pack(journal, end), 0)
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+class QueueFile:
+    """A file of frames as a reader sees it. ``refresh`` finds the frames that were added since."""
+
+    def __init__(self, directory: Path, name: str, level: int) -> None:
+        self.path, self.name, self.level = directory / name, name, level
+        self.serial = int(name.split(".")[0])
+        self.frames: list[QueueFrame] = []
+        self.end = 0
+        """The byte after the last frame."""
+
+    def refresh(self, until: int | None = None) -> list[QueueFrame]:
+        """The frames that are new, up to a byte or up to the end. Bytes behind the last whole frame are one that was
+        torn by a crash: the caller knows whether that can be.
+        """
+        if self.level > JOURNAL:
+            found = [] if self.frames else list(self._mapped())
+        else:
+            until = self.path.stat().st_size if until is None else until
+            found = list(self._read(until)) if until > self.end else []
+        self.frames += found
+        return found
+
+    def expect_whole(self) -> None:
+        """A ``StoreError`` if there are bytes behind the last frame."""
+        if self.path.stat().st_size != self.end:
+            raise StoreError("frames of queues as they were written", "other bytes", f"byte {self.end} of {self.path}")
+
+    def take(self, frame: QueueFrame) -> None:
+        """Note a frame that this process has written at the end."""
+        self.frames.append(frame)
+        self.end += frame.nbytes
+
+    def _mapped(self) -> Iterator[QueueFrame]:
+        with open(self.path, "rb") as file:
+            data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        yield QueueFrame(data, str(self.path))
+        self.end = len(data)
+
+    def _read(self, size: int) -> Iterator[QueueFrame]:
+        with open(self.path, "rb", buffering=0) as file:
+            data = os.pread(file.fileno(), size - self.end, self.end)
+        begin = 0
+        while begin < len(data):
+            length = frame_size(data[begin : begin + HEADER])
+            if length is None or begin + length > len(data):
+                self._refuse_what_follows(data, begin + 1)
+                return
+            try:
+                frame = QueueFrame(memoryview(data)[begin : begin + length], f"byte {self.end} of {self.path}")
+                frame.verify()
+            except StoreError:
+                self._refuse_what_follows(data, begin + length)
+                return
+            yield frame
+            begin += length
+            self.end += length
+
+    def _refuse_what_follows(self, data: bytes, begin: int) -> None:
+        """A frame that is not whole is the last one, unless it was damaged later: then others may follow it."""
+        while (begin := data.find(b"TGQ1", begin)) >= 0:
+            if frame_size(data[begin : begin + HEADER]) is not None:
+                got = "a damaged one, with others behind it"
+                raise StoreError("frames of queues that are whole", got, f"byte {self.end} of {self.path}")
+            begin += 1
+
+
+def total(files: Sequence[QueueFile]) -> int:
+    """Bytes of all frames."""
+    return sum(file.end for file in files)

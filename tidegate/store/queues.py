@@ -1,0 +1,456 @@
+"""Queues: what each principal is told, numbered without gaps, kept until it is acknowledged or too old.
+
+The runner writes with ``Queues``, one commit per batch under the number of the batch; any process reads with
+``QueueReader``. A commit is one frame behind a journal (``store/queue_frames.py``). A thread of the writer merges
+frames into larger ones, sorted by queue, so that a reader finds the deliveries of a queue in a few dozen places however
+many batches there were. What is delivered is a reference to the log. Knows nothing of subscriptions or sessions.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from tidegate.closing import Closing
+from tidegate.errors import SettingError, StoreError, shown
+from tidegate.store.log_tail import sync_directory
+from tidegate.store.queue_batches import Told, frame_of_batch, merged_frame
+from tidegate.store.queue_directory import Queue, QueueDirectory
+from tidegate.store.queue_files import (
+    COMMITTED,
+    JOURNAL,
+    Committed,
+    QueueFile,
+    QueueManifest,
+    create_file,
+    read_manifest,
+    total,
+    write_manifest,
+)
+from tidegate.store.queue_frames import Delivery, QueueFrame
+
+__all__ = ["Delivery", "Queue", "QueuePage", "QueueReader", "Queues", "Told"]
+
+#: A journal is merged when it has so many frames, or so many bytes; so many files of a level become one of the next.
+_FRAMES, _BYTES, _FILES = 64, 32 << 20, 8
+#: Files are merged up to so many bytes.
+_LARGEST = 256 << 20
+_ENDED = np.iinfo(np.int64).max
+#: How often a reader looks at files that are replaced meanwhile.
+_TRIES = 10
+_LOG = logging.getLogger("tidegate")
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+class QueuePage(NamedTuple):
+    """Some deliveries of a queue in the order of their numbers; the oldest number that is kept, and the last."""
+
+    queue: Queue
+    deliveries: list[Delivery]
+    oldest: int
+    last: int
+
+
+class QueueReader(Closing):
+    """The queues in a directory, to be read. ``refresh`` takes notice of what was committed since.
+
+    ``most`` is how many deliveries of a queue are kept.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], *, most: int = 100_000) -> None:
+        if most < 1:
+            raise SettingError("at least 1 delivery per queue", shown(most))
+        self.directory, self._most = Path(directory).absolute(), most
+        self._reading = threading.RLock()
+        self._files: list[QueueFile] = []
+        self._known = QueueDirectory()
+        try:
+            self._open()
+        except OSError as error:
+            raise _unusable(error, self.directory) from None
+
+    def _open(self) -> None:
+        self._committed = Committed(self.directory, writes=False)
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Look at the files that the manifest names; those that are known stay."""
+        self._seen = _identity(self.directory)
+        manifest = read_manifest(self.directory)
+        if manifest is None:
+            raise StoreError("a directory with queues", "none", str(self.directory))
+        if manifest.base is not None and self._known.batch < 0:
+            self._known = QueueDirectory.from_file(self.directory / manifest.base)
+        known = {file.name: file for file in self._files}
+        files = [known.get(name) or QueueFile(self.directory, name, level) for name, level in manifest.files]
+        self._take_new(files)
+        self._manifest, self._files = manifest, files
+
+    def _take_new(self, files: Sequence[QueueFile]) -> bool:
+        """Take the frames that are durable and that we do not know; whether there were any."""
+        journal, end = self._committed.read()
+        before = self._known.batch
+        for file in files:
+            if file.level == JOURNAL and file.serial > journal:
+                break
+            file.refresh(end if file.serial == journal else None)
+            if file.frames and file.frames[-1].last_batch > self._known.batch:
+                for frame in file.frames:
+                    if frame.last_batch > self._known.batch:
+                        self._known.take(frame)
+        return self._known.batch > before
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> bool:
+        """Take notice of what was committed since; whether there was anything."""
+        with self._reading:
+            for _ in range(_TRIES):
+                try:
+                    before = self._known.batch
+                    if _identity(self.directory) != self._seen:
+                        self._adopt()
+                    return self._take_new(self._files) or self._known.batch > before
+                except FileNotFoundError:  # merged while we looked: there is another manifest by now
+                    self._seen = (0, 0)
+            raise StoreError("files of queues that stay while they are opened", "others each time", str(self.directory))
+
+    @property
+    def last_batch(self) -> int:
+        """The last batch that was committed and told or changed anything; −1 if none."""
+        return self._known.batch
+
+    def __iter__(self) -> Iterator[Queue]:
+        with self._reading:
+            return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def queue(self, principal: str, destination: str = "stream") -> Queue:
+        """The queue of a principal to a destination."""
+        found = self._known.find(principal, destination)
+        if found is None:
+            raise StoreError("a principal with a queue", shown(principal), f"{destination} of {self.directory}")
+        return found
+
+    def last(self, queue: Queue) -> int:
+        """The number of the last delivery of a queue, 0 if there was none."""
+        return int(self._known.last[queue.number])
+
+    def oldest(self, queue: Queue) -> int:
+        """The number of the oldest delivery that is kept; one after the last if none is."""
+        with self._reading:
+            last = self.last(queue)
+            for frame in self._frames():
+                first, end = frame.span(queue.number)
+                if end:
+                    return max(first, last - self._most + 1)
+            return last + 1
+
+    def read(self, queue: Queue, after: int, limit: int = 100) -> QueuePage:
+        """Deliveries with numbers above ``after``, or from the oldest that is kept if that is later."""
+        if after < 0 or limit < 1:
+            raise SettingError("a number from 0 up, and a limit from 1 up", f"{after}, {limit}")
+        with self._reading:
+            self._expect_there(queue)
+            oldest, last = self.oldest(queue), self.last(queue)
+            low, found, spans = max(after + 1, oldest), list[Delivery](), []
+            for frame in reversed(list(self._frames())):
+                first, end = frame.span(queue.number)
+                if end > low:
+                    spans.append((max(first, low), end, frame))
+                if end and first <= low:
+                    break
+            for first, end, frame in reversed(spans):
+                if limit == len(found):
+                    break
+                found += frame.read(queue.number, first, min(end, first + limit - len(found)))
+            return QueuePage(queue, found, oldest, last)
+
+    def _expect_there(self, queue: Queue) -> None:
+        if queue not in self._known:
+            got = f"{queue.principal} of epoch {queue.epoch}"
+            raise StoreError("a queue that has not ended", got, f"{queue.destination} of {self.directory}")
+
+    def _frames(self) -> Iterator[QueueFrame]:
+        return (frame for file in self._files for frame in file.frames)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return total(self._files)
+
+    def close(self) -> None:
+        self._committed.close()
+        self._files = []
+
+
+class Queues(QueueReader):
+    """The queues in a directory, as their only writer has them. The directory is made if need be."""
+
+    def __init__(self, directory: str | os.PathLike[str], *, most: int = 100_000) -> None:
+        self._changes: list[list[object]] = []
+        self._merging: Future[None] | None = None
+        self._aside: ThreadPoolExecutor | None = None
+        self._is_closed = False
+        super().__init__(directory, most=most)
+
+    def _open(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._committed = Committed(self.directory, writes=True)
+            self._begin()
+        except BlockingIOError:
+            os.close(self._lock)
+            got = "queues of a runner that is at work"
+            raise StoreError("queues that nobody else writes to", got, str(self.directory)) from None
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _begin(self) -> None:
+        manifest = read_manifest(self.directory)
+        if manifest is None:
+            manifest = QueueManifest((("1.journal", JOURNAL), ("2.journal", JOURNAL)), None, 2)
+            for name, _ in manifest.files:
+                create_file(self.directory, name)
+            write_manifest(self.directory, manifest)
+        known = {"lock", "manifest.json", COMMITTED, manifest.base, *(name for name, _ in manifest.files)}
+        for name in os.listdir(self.directory):
+            if name not in known:  # left by a crash
+                os.unlink(self.directory / name)
+        self._files = [QueueFile(self.directory, name, level) for name, level in manifest.files]
+        self._recover()
+        self._adopt()
+
+    def _recover(self) -> None:
+        """Find the journal to go on with, and where: only the last one with frames may end with a torn one."""
+        journals = [file for file in self._files if file.level == JOURNAL]
+        filled = [file for file in journals if file.path.stat().st_size]
+        for file in filled:
+            file.refresh()
+            if file is not filled[-1]:
+                file.expect_whole()
+        current = filled[-1] if filled else journals[0]
+        self._journal = os.open(current.path, os.O_RDWR | os.O_CLOEXEC)
+        if os.fstat(self._journal).st_size != current.end:
+            os.ftruncate(self._journal, current.end)
+            os.fsync(self._journal)
+        self._committed.write(current.serial, current.end)
+        self._current_name = current.name
+
+    @property
+    def _current(self) -> QueueFile:
+        """The journal that grows."""
+        return next(file for file in self._files if file.name == self._current_name)
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def make(self, principal: str, destination: str = "stream") -> Queue:
+        """The queue of a principal to a destination; a new one is durable with the next commit."""
+        with self._reading:
+            found = self._known.find(principal, destination)
+            if found is None:
+                found = Queue(self._known.next, principal, destination, secrets.token_hex(8))
+                self._known.make(found)
+                self._changes.append(["made", *found])
+            return found
+
+    def end(self, queue: Queue) -> None:
+        """End a queue and what it holds, durably with the next commit. Another one for the same has another epoch."""
+        with self._reading:
+            self._expect_there(queue)
+            self._known.end(queue.number)
+            self._changes.append(["ended", queue.number])
+
+    def commit(self, batch: int, time: int, told: Told, meanings: Callable[[list[int]], Sequence[bytes]]) -> bool:
+        """Make what a batch tells durable, once: a batch that was committed before is passed over (False).
+
+        ``time`` is when it was matched, in µs since 1970; ``meanings`` is asked what numbers of subscriptions mean. A
+        batch that tells nothing and changes nothing is not written.
+        """
+        if batch <= self.last_batch:
+            return False
+        if not len(told.queue) and not self._changes:
+            return True
+        changes = b"".join([orjson.dumps(change) + b"\n" for change in self._changes])
+        data = frame_of_batch(batch, time, told, self._known.last, meanings, changes)
+        with self._reading:
+            file = self._current
+        try:
+            _write(self._journal, data, file.end)
+            _sync(self._journal)
+        except OSError as error:
+            with suppress(OSError):
+                os.ftruncate(self._journal, file.end)
+            raise StoreError("room to write", f"{error.strerror or error}", str(file.path)) from None
+        frame = QueueFrame(data, f"byte {file.end} of {file.path}", is_ours=True)
+        with self._reading:
+            file.take(frame)
+            self._changes.clear()
+            self._known.take(frame)
+            self._committed.write(file.serial, file.end)
+        if len(file.frames) >= _FRAMES or file.end >= _BYTES:
+            self._merge_aside()
+        return True
+
+    # --- merging ----------------------------------------------------------------------------------------------------
+
+    def _merge_aside(self) -> None:
+        """Go on in the next journal, and have the thread of the queues merge what is before it.
+
+        Where merging fails, because the disk is full, say, this journal goes on, and it is tried again later.
+        """
+        if self._merging is not None:
+            if not self._merging.done():
+                return
+            if (error := self._merging.exception()) is not None:
+                _LOG.error("queues could not be merged: %s", error)
+            self._merging = None
+        if self._aside is None:
+            self._aside = ThreadPoolExecutor(1, thread_name_prefix="tidegate-queues")
+        with self._reading:
+            following = self._files[-1]
+            if following.name != self._current_name:
+                os.close(self._journal)
+                self._journal = os.open(following.path, os.O_RDWR | os.O_CLOEXEC)
+                self._current_name = following.name
+                self._committed.write(following.serial, 0)
+        self._merging = self._aside.submit(self._merge_all)
+
+    def _merge_all(self) -> None:
+        """Merge the journals before the current one, then files of one level, until nothing is worth merging."""
+        try:
+            current = self._files.index(self._current)
+            first = next(i for i, file in enumerate(self._files) if file.level == JOURNAL)
+            if first < current:
+                self._replace(first, current)
+            while (similar := self._similar()) is not None:
+                self._replace(*similar)
+        except OSError as error:
+            raise _unusable(error, self.directory) from None
+
+    def _similar(self) -> tuple[int, int] | None:
+        """The first run of files of one level that should be one."""
+        merged = [file for file in self._files if file.level > JOURNAL]
+        for first in range(len(merged) - _FILES + 1):
+            some = merged[first : first + _FILES]
+            if len({file.level for file in some}) == 1 and total(some) <= _LARGEST:
+                return first, first + _FILES
+        return None
+
+    def _replace(self, first: int, end: int) -> None:
+        """Put one merged file in the place of several; behind all is a journal that is not in use."""
+        some = self._files[first:end]
+        serial = self._manifest.serial + 1
+        name = f"{serial}.queues"
+        create_file(self.directory, name, merged_frame([f for file in some for f in file.frames], self._oldest_kept()))
+        merged = QueueFile(self.directory, name, 1 + max(file.level for file in some))
+        merged.refresh()
+        new = [*self._files[:first], merged, *self._files[end:]]
+        if new[-1].name == self._current_name:
+            serial += 1
+            create_file(self.directory, f"{serial}.journal")
+            new.append(QueueFile(self.directory, f"{serial}.journal", JOURNAL))
+        self._install(new, self._manifest.base, serial)
+        for file in some:
+            os.unlink(file.path)
+
+    def _install(self, files: list[QueueFile], base: str | None, serial: int) -> None:
+        manifest = QueueManifest(tuple((file.name, file.level) for file in files), base, serial)
+        sync_directory(self.directory)
+        write_manifest(self.directory, manifest)
+        with self._reading:
+            self._files, self._manifest = files, manifest
+
+    def _oldest_kept(self) -> NDArray[np.int64]:
+        """By queue the number of the first delivery that is kept."""
+        with self._reading:
+            last = self._known.last
+            oldest = np.full(len(last), _ENDED)
+            living = [queue.number for queue in self._known]
+            oldest[living] = np.maximum(last[living] - self._most + 1, 0)
+        return oldest
+
+    def wait(self) -> None:
+        """Wait until nothing is being merged; if that failed, its error is raised here."""
+        if self._merging is not None:
+            self._merging.result()
+
+    def retain(self, *, before: int | None = None, size: int | None = None) -> int:
+        """Drop the oldest files and return how many: those matched before a time (µs since 1970), or beyond a size.
+
+        A file goes as a whole, once everything in it may go; what is being written stays. ``last`` stays what it was.
+        """
+        if before is None and size is None:
+            raise SettingError("before or size", "neither")
+        self.wait()
+        merged = [file for file in self._files if file.level > JOURNAL]
+        count, left = 0, total(self._files)
+        for file in merged:
+            is_old = before is not None and file.frames[-1].newest < before
+            if not is_old and not (size is not None and left > size):
+                break
+            count, left = count + 1, left - file.end
+        if count:
+            serial = self._manifest.serial + 1
+            dropped, base = self._files[:count], self._manifest.base
+            create_file(self.directory, f"{serial}.base", self._queues_after(dropped).to_bytes())
+            self._install(self._files[count:], f"{serial}.base", serial)
+            for name in (*(file.name for file in dropped), *filter(None, [base])):
+                os.unlink(self.directory / name)
+        return count
+
+    def _queues_after(self, files: Sequence[QueueFile]) -> QueueDirectory:
+        """The queues that there were behind the oldest files."""
+        base = self._manifest.base
+        found = QueueDirectory() if base is None else QueueDirectory.from_file(self.directory / base)
+        for file in files:
+            for frame in file.frames:
+                found.take(frame)
+        return found
+
+    def close(self) -> None:
+        """Wait for what is being merged, then close all files."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._aside is not None:
+            self._aside.shutdown()
+        os.close(self._journal)
+        os.close(self._lock)
+        super().close()
+
+
+def _write(file: int, data: bytearray, at: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view, at)
+        view, at = view[written:], at + written
+
+
+def _identity(directory: Path) -> tuple[int, int]:
+    """What tells a manifest from another one."""
+    found = os.stat(directory / "manifest.json")
+    return found.st_ino, found.st_mtime_ns
+
+
+def _unusable(error: OSError, directory: Path) -> StoreError:
+    if isinstance(error, StoreError):
+        return error
+    return StoreError("a directory with queues that can be used", f"{error.strerror or error}", str(directory))
