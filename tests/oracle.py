@@ -84,7 +84,7 @@ def both(a: bool | None, b: bool | None) -> bool | None:
 
 
 def scalar(node, publication):
-    """A float, string, truth value or Span; None where there is none."""
+    """A number, string, truth value or Span; None where there is none. What arithmetic takes and gives is a double."""
     if isinstance(node, Literal):
         return plain(node.value)
     if isinstance(node, Instant):
@@ -97,10 +97,10 @@ def scalar(node, publication):
         text = scalar(node.args[0], publication)
         return fold(node.op, text) if isinstance(text, str) else None
     left, right = (scalar(arg, publication) for arg in node.args)
-    if type(left) is not float or type(right) is not float:
+    if not is_number(left) or not is_number(right):
         return None
     try:
-        result = ARITHMETIC[node.op](left, right)
+        result = ARITHMETIC[node.op](float(left), float(right))
     except (ZeroDivisionError, OverflowError, ValueError):
         return None
     return result if math.isfinite(result) else None
@@ -146,13 +146,15 @@ def normal_form(series) -> list[float] | None:
 
 
 def plain(value):
-    if isinstance(value, bool | str):
+    if isinstance(value, bool | str | int | float):
         return value
-    if isinstance(value, int | float):
-        return float(value)
     if isinstance(value, date):
         return Span(microseconds(value), microseconds(value))
     return None
+
+
+def is_number(value) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def microseconds(when: date) -> int:
@@ -188,6 +190,8 @@ COMPARE = {
 
 
 def compare(op, a, b) -> bool | None:
+    if is_number(a) and is_number(b):
+        return COMPARE[op](a, b)  # exact in Python, also of an integer and a float
     if a is None or b is None or type(a) is not type(b):
         return None
     if not isinstance(a, Span):
@@ -221,11 +225,16 @@ def like(text: str, pattern: str) -> bool:
 # --- bags ---------------------------------------------------------------------------------------------------------
 
 
+def in_bag(value):
+    """A member of a bag: its numbers are doubles."""
+    return float(value) if is_number(value) else plain(value)
+
+
 def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
     """Every injective assignment is tried. A DATE among the members is its midnight; NaN and infinities are none."""
     if not isinstance(value, list):
         return None
-    mine = [None if isinstance(m, float) and not math.isfinite(m) else plain(m) for m in value]
+    mine = [None if isinstance(m, float) and not math.isfinite(m) else in_bag(m) for m in value]
     theirs = [member(item) for item in constant.items]
     properties = [sub.args[0].value] if isinstance(sub, Call) else []
     sub = "=" if sub is None else "related" if isinstance(sub, Call) else sub.value
@@ -251,7 +260,7 @@ def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
 def member(item):
     if isinstance(item, Array):
         return [member(inner) for inner in item.items]
-    return Span(item.micros, item.micros) if isinstance(item, Instant) else plain(item.value)
+    return Span(item.micros, item.micros) if isinstance(item, Instant) else in_bag(item.value)
 
 
 # --- time ---------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tests.drawn_publications import (
     days,
     latitudes,
     longitudes,
+    longs,
     moments,
     numbers,
     points,
@@ -39,13 +40,11 @@ def _instant(micros: int) -> Instant:
     return Instant(render_instant(micros), micros, False)
 
 
-#: A number that is written in an expression is read as a double where a whole number is too large for one.
-_written = numbers.map(lambda n: n if n == float(n) else float(n))
-literals = {"number": _written.map(Literal), "text": texts.map(Literal), "truth": st.booleans().map(Literal)}
+literals = {"number": (numbers | longs).map(Literal), "text": texts.map(Literal), "truth": st.booleans().map(Literal)}
 timestamps = moments.map(lambda when: _instant(micros(when)))
 dates = days.map(lambda day: Instant(day.isoformat(), micros(day), True))
 instants = timestamps | dates
-_number_names = _names("number")
+_number_names = _names("number", "long")
 _text_names = _names("text", reserved=("source", "phase", "id"))
 _time_names = _names("time", reserved=("time", "start", "end", "valid_until"))
 _terms = st.recursive(

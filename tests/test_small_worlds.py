@@ -144,11 +144,13 @@ def test_relations_in_time():
 
 def test_comparisons_of_every_type():
     most = 1.7976931348623157e308
-    numbers = [-most, -1, -0.0, 5e-324, 1, 1.0000000000000002, 2**53 + 1, most]
+    numbers = [-most, -1, -0.0, 5e-324, 1, 1.0000000000000002, 2.0**53, most]
+    longs = [-(2**63), -(2**53) - 1, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1]
     texts = ["", "\0", "a", "a\0", "ab", "\ud7ff", "\ue000", "\U0010ffff"]
     times = [MIDNIGHT + timedelta(microseconds=m) for m in (-1, 0, 1, 86_399_999_999, 86_400_000_000)]
     constants = {
         "number": [*map(Literal, numbers)],
+        "long": [*map(Literal, longs)],
         "text": [*map(Literal, texts)],
         "time": [*map(instant, times), instant(MIDNIGHT.date())],
         "truth": [Literal(False), Literal(True)],
@@ -159,10 +161,11 @@ def test_comparisons_of_every_type():
     nodes += [Call(op, (c, x)) for op, c in product(compare, chain(*constants.values()))]
     for some in constants.values():
         nodes += [Call("in", (x, Array(pair))) for pair in product(some, some)]
-    for kind in ("number", "text", "time"):
+    for kind in ("number", "long", "text", "time"):
         nodes += [Call("between", (x, a, b)) for a, b in product(constants[kind], repeat=2) if key(a) <= key(b)]
         nodes += [Call(op, pair) for op, pair in product(compare, product(constants[kind][:4], repeat=2))]
-    values = {"number": numbers, "text": texts, "time": times, "truth": [False, True], "day": [MIDNIGHT.date()]}
+    days = [MIDNIGHT.date()]
+    values = {"number": numbers, "long": longs, "text": texts, "time": times, "truth": [False, True], "day": days}
     laws.engine_equals_oracle(both_ways(nodes), published(list(chain(*values.values()))), oracle.holds)
     for some in values.values():
         laws.objects_and_tables_agree(both_ways(nodes), published(some))

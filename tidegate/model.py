@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidegate.errors import PublicationError, SubscriptionError, TidegateError, shown
 from tidegate.foreign_values import plain, point
 from tidegate.moments import micros, moment, zoned
+from tidegate.whole_numbers import LEAST, MOST, exact
 
 __all__ = [
     "FLAT",
@@ -81,8 +82,6 @@ TEXT_LENGTH = 1_048_576
 #: Members of one bag or series.
 LIST_LENGTH = 1_048_576
 
-#: Whole numbers up to which every one is a finite double.
-_EXACT = 2**53
 _NO_ATTRIBUTES = frozenset({*RESERVED, *LOCATION_PARTS})
 _PLAIN = frozenset({bool, int, float, str, datetime, date, tuple, list})
 
@@ -121,13 +120,10 @@ def _checked(value: Any, at: str) -> Any:
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        try:
-            finite = isfinite(value)
-        except OverflowError:
-            finite = False
-        if not finite:
+        number = exact(value) if isinstance(value, int) else value
+        if not isfinite(number):
             raise PublicationError("a finite number, None for a missing one", shown(value), at)
-        return value
+        return number
     if isinstance(value, str):
         if len(value) > TEXT_LENGTH:
             raise PublicationError(f"text of at most {TEXT_LENGTH} characters", f"{len(value)} characters", at)
@@ -189,9 +185,10 @@ class Publication:
     ``attributes`` holds any number of values; None among them means missing. An event that lasts is published once
     with ``start`` and ``end``, or in two parts of the same source and id, ``phase`` START and END.
 
-    Values may be numpy's, and numbers ``Decimal``, which is rounded to a double. A time may be a text of ISO 8601 with
-    its offset from UTC. A point is (lon, lat), GeoJSON, or an object with ``__geo_interface__``, such as shapely's.
-    Where no ``location`` is given and the attributes ``longitude`` and ``latitude`` are numbers, they are the location.
+    Values may be numpy's, and numbers ``Decimal``, which is rounded to a double, as a whole number of more than 64 bits
+    is. A time may be a text of ISO 8601 with its offset from UTC. A point is (lon, lat), GeoJSON, or an object with
+    ``__geo_interface__``, such as shapely's. Where no ``location`` is given and the attributes ``longitude`` and
+    ``latitude`` are numbers, they are the location.
     """
 
     id: str
@@ -227,7 +224,7 @@ class Publication:
             if (
                 (kind is float and isfinite(value))  # type: ignore[arg-type]
                 or kind is bool
-                or (kind is int and -_EXACT <= value <= _EXACT)  # type: ignore[operator]
+                or (kind is int and LEAST <= value <= MOST)  # type: ignore[operator]
                 or (kind is str and value.isascii() and len(value) <= TEXT_LENGTH)  # type: ignore[union-attr, arg-type]
             ):
                 kept[name] = value

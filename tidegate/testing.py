@@ -25,6 +25,7 @@ from tidegate.predicates.family import FUNCTIONS, MEASURES, Function, Measure
 from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.ranges import contains
+from tidegate.records.number_columns import common_kind
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -276,7 +277,9 @@ _POINT = pa.struct([("lon", pa.float64()), ("lat", pa.float64())])
 
 
 def as_table(publications: Sequence[Publication]) -> pa.Table:
-    """Publications as an Arrow table. An attribute must hold values of one type (integers and floats are)."""
+    """Publications as an Arrow table. An attribute must hold values of one type (integers and floats are, except that
+    a column with integers beyond 2^53 has no floats).
+    """
     columns: dict[str, pa.Array] = {}
     for name, kind in RESERVED.items():
         if name != "event":
@@ -294,6 +297,9 @@ def _column(values: list[Any], kind: pa.DataType | None) -> pa.Array:
     if kind is None:
         are_lists = any(isinstance(v, list) for v in values)
         kind = _scalar_kind([m for v in values if v is not None for m in (v if are_lists else (v,))])
+        if kind == pa.float64() and not are_lists:
+            kind = common_kind([value for value in values if value is not None])
+            assert kind is not None, f"numbers that no column can hold together: {values}"
         if kind == pa.float64():
             values = [v if v is None else [float(m) for m in v] if are_lists else float(v) for v in values]
         kind = pa.list_(kind) if are_lists else kind

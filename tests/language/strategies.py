@@ -11,7 +11,7 @@ from tidegate.language.tree import LONG
 from tidegate.language.words import ARRAY_OPERATORS, ROLES
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-numbers = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+numbers = st.integers(-(2**63), 2**64 - 1) | st.integers(-9, 9) | st.floats(allow_nan=False, allow_infinity=False)
 literals = st.builds(Literal, numbers | st.booleans() | texts | st.sampled_from(["it's", "'", '"', "..", "%_\\"]))
 
 _NAMES = ["no2", "lat", "a.b", "x:y", "_", "and", "Or", "div", "date", "point", "é", "日本", "😀", 'a"b', "a b", "'"]

@@ -33,6 +33,8 @@ A = {"property": "a"}
 NAN, INFINITE = float("nan"), float("inf")
 #: As long as it must be, with the numbers that are read in ways of their own.
 MANY = [1, -2.5, 2**53, 2**53 + 1, -(10**30), 1e-310, 0, *range(LONG - 7)]
+#: 2^63 - 1 is no double, -2^63 and 2^62 are.
+WHOLE = [2**63 - 1, -(2**63), 2**62, -(2**53) - 1, *range(LONG - 4)]
 KINDS = [np.float64, np.dtype(">f8"), np.int8, np.int64, np.uint16, np.uint64]
 
 
@@ -97,8 +99,11 @@ def test_in_text_too():
     assert type(parse(f"a IN ({many}, 2)").args[1]) is Numbers
 
 
-def test_integers_beyond_two_to_the_53_are_the_nearest_double():
+def test_integers_of_64_bits_stay_what_they_are_and_larger_ones_are_doubles():
     assert read(MANY).values.tolist() == [float(value) for value in MANY]
+    assert read(MANY).tolist() == [*MANY[:4], -1e30, *MANY[5:]]
+    assert read(MANY) != read([float(value) for value in MANY])
+    assert read(np.array(WHOLE)).tolist() == read(WHOLE).tolist() == WHOLE
     assert read(MANY).items == (*read(MANY[: LONG - 1]).items, Literal(MANY[-1]))
 
 

@@ -88,9 +88,20 @@ def test_truth_is_not_one():
 
 
 def test_numbers():
-    values = [parse(text).value for text in ("40", "40.0", "9007199254740993", "10000000000000000000000", "007", "-0")]
-    assert values == [40, 40.0, 9007199254740992.0, 10**22, 7, 0]
-    assert [type(value) for value in values] == [int, float, float, float, int, int]
+    texts = ("40", "40.0", "9007199254740993", "10000000000000000000000", "007", "-0")
+    values = [parse(text).value for text in texts]
+    assert values == [40, 40.0, 9007199254740993, 10**22, 7, 0]
+    assert [type(value) for value in values] == [int, float, int, float, int, int]
+
+
+def test_whole_numbers_of_64_bits_are_exact_and_larger_ones_doubles():
+    edges = [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63), 2**64 - 1]
+    for number in edges:
+        assert to_text(parse(f"a = {number}")) == f"a = {number}"
+        check_laws(parse(f"a = {number}"))
+    for number in (2**64, -(2**63) - 1, -(2**64) + 1):
+        (value,) = {parse(f"a = {number}").args[1].value, from_json(to_json(parse(f"a = {number}"))).args[1].value}
+        assert (type(value), value) == (float, float(number))
 
 
 def test_a_sign_folds_into_numbers_only():

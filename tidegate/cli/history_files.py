@@ -7,7 +7,7 @@ error that names the place.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tidegate.cli.publication_files import SIZE, FileBatch, batches, table
 from tidegate.cli.sought_shape import meant
 from tidegate.cli.text_records import JSON, extension
 from tidegate.errors import PublicationError, SettingError, TidegateError, shown
+from tidegate.model import Publication
 from tidegate.shapes.tolerance import SeriesHistory
 
 __all__ = ["HISTORIES", "Columns", "ReadHistory", "read"]
@@ -171,12 +172,18 @@ def _as_table(batch: FileBatch, attribute: str) -> pa.Table:
     """
     if isinstance(batch.rows, pa.Table):
         return batch.rows
-    found = table(batch.rows, [attribute])
+    found = table(batch.rows, [attribute]) or table([_rounded(one, attribute) for one in batch.rows], [attribute])
     if found is None:
         values = [one.value(attribute) for one in batch.rows]
         at = next((i for i, value in enumerate(values) if not _is_numeric(value)), 0)  # 0: numbers beside lists
         raise batch.located(_not_numeric(attribute, values[at], at))
     return found
+
+
+def _rounded(one: Publication, attribute: str) -> Publication:
+    """The publication with a whole number, which may be too large for a double, as a double."""
+    value = one.value(attribute)
+    return replace(one, attributes={attribute: float(value)}) if type(value) is int else one
 
 
 def _is_numeric(value: object) -> bool:

@@ -20,7 +20,7 @@ from tidegate.cli.text_records import JSON, cells, extension, objects
 from tidegate.errors import PublicationError, TidegateError, shown
 from tidegate.model import Publication
 from tidegate.records import publication, table
-from tidegate.records.csv_cells import EXPECTED, possible_kinds, read_cells
+from tidegate.records.csv_cells import EXPECTED, Cells, possible_kinds, read_cells, tables
 from tidegate.records.locations import with_points
 from tidegate.time_zones import TimeZone
 
@@ -83,17 +83,18 @@ def _json(path: Path, zone: TimeZone | None, size: int) -> Iterator[FileBatch]:
 def _csv(path: Path, zone: TimeZone | None, size: int) -> Iterator[FileBatch]:
     """Cells are read twice: a column is of numbers only if every cell of the file is one. An empty cell is missing."""
     kinds = _kinds(path, zone, size)
-    rows = cells(path, PublicationError)
-    next(rows, None)
-    while some := list(islice(rows, size)):
+    lines = cells(path, PublicationError)
+    next(lines, None)
+    while some := list(islice(lines, size)):
         numbers = [place.number for place, _, _ in some]
-        columns: dict[str, pa.Array] = {}
+        columns: dict[str, Cells] = {}
         for name, texts in zip(kinds, zip(*(row for _, row, _ in some), strict=True), strict=True):
-            columns[name], wrong = read_cells(texts, kinds[name], zone)
-            if wrong:  # possible only if a reserved name, not the cells, decided the kind
+            columns[name] = read_cells(texts, kinds[name], zone)
+            if wrong := columns[name].wrong:  # possible only if a reserved name, not the cells, decided the kind
                 expected = f"{EXPECTED[kinds[name]]} as {name}"
                 raise PublicationError(expected, shown(texts[wrong[0]]), f"line {numbers[wrong[0]]} of {path}")
-        yield FileBatch(with_points(pa.table(columns)), path, numbers, "line", some[-1][2])
+        for rows, found in tables(columns):
+            yield FileBatch(with_points(found), path, [numbers[row] for row in rows.tolist()], "line", some[-1][2])
 
 
 def _kinds(path: Path, zone: TimeZone | None, size: int) -> dict[str, pa.DataType]:
@@ -105,7 +106,7 @@ def _kinds(path: Path, zone: TimeZone | None, size: int) -> dict[str, pa.DataTyp
     candidates = {name: possible_kinds(name) for name in header}
     while some := [row for _, row, _ in islice(rows, size)]:
         for name, texts in zip(header, zip(*some, strict=True), strict=True):
-            while len(candidates[name]) > 1 and read_cells(texts, candidates[name][0], zone)[1]:
+            while len(candidates[name]) > 1 and read_cells(texts, candidates[name][0], zone).wrong:
                 del candidates[name][0]
     return {name: kinds[0] for name, kinds in candidates.items()}
 

@@ -15,6 +15,7 @@ from tidegate.language.render import to_text
 from tidegate.language.tree import Call
 from tidegate.model import PHASES
 from tidegate.predicates.column import Column, column
+from tidegate.predicates.exact_numbers import number_of
 from tidegate.predicates.folding import folding_of
 from tidegate.predicates.ranges import TOP, Ranges, contains, intersect, union
 
@@ -104,7 +105,13 @@ _STEPS = {"truth": (0.0, 1.0), "presence": (0.0, 1.0), "order": (-1.0, 0.0, 1.0)
 
 
 def normal(at: Column, ranges: Ranges) -> tuple[Column, Ranges]:
-    """The same condition with only the points that exist; ``a < b`` and ``b > a`` become one."""
+    """The same condition with only the points that exist; ``a < b`` and ``b > a`` become one.
+
+    Ranges of an attribute's numbers are all on its column ``number``, with bounds that are exact: those beyond 2^53 are
+    whole numbers, where no double is equal to them.
+    """
+    if at.reading == "long":
+        at, ranges = column("number", at.operand), tuple((number_of(low), number_of(high)) for low, high in ranges)
     if at.reading in _STEPS:
         points = [p for p in _STEPS[at.reading] if contains(ranges, p)]
         if at.reading == "order" and isinstance(at.operand, Call):

@@ -71,9 +71,9 @@ def _decides(at: Column) -> bool:
 
 
 def _bound(point: Point) -> Point:
-    """A number, or the first bytes of a text, which are in the same order."""
-    if isinstance(point, float):
-        return point
+    """A number as a double, or the first bytes of a text; both are in the same order, or the same."""
+    if isinstance(point, float | int):
+        return float(point)
     return point.encode()[:_LETTERS] if isinstance(point, str) else b"\xff" * _LETTERS
 
 

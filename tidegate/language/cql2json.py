@@ -32,16 +32,14 @@ from tidegate.language.tree import (
     Node,
     Numbers,
 )
-from tidegate.language.tree_builder import exact
 from tidegate.language.words import ROLES, arity_fault, is_name, operator
+from tidegate.whole_numbers import LEAST, MOST, exact
 
 __all__ = ["from_json", "to_json"]
 
 #: What ``json.loads`` gives, or an array.
 Json = Any
 
-_MOST = 9_007_199_254_740_992  # whole numbers up to here are doubles, every one
-_LEAST = -_MOST
 _LARGEST = 1.7976931348623157e308
 _OBJECTS = "an object with op, property, timestamp, date, interval, bbox or type"
 
@@ -93,7 +91,7 @@ class _JsonReader:
                     add(_attributes.get(name) or self.attribute(name, value))
                 else:
                     add(self.literal(value))
-            elif kind is bool or (kind is int and _LEAST <= value <= _MOST):
+            elif kind is bool or (kind is int and LEAST <= value <= MOST):
                 add(Literal(value))
             elif kind is str:
                 add(Literal(self.text(value, values, value)))
@@ -114,10 +112,9 @@ class _JsonReader:
             most = f"{self.limits.series} numbers in a list (limit series)"
             raise JsonFault(_beyond(most, f"{len(values)}"), values)
         try:
-            given = np.fromiter(values, np.float64, len(values)) if isinstance(values, list) else values
+            node = Numbers(values)
         except OverflowError:  # an integer of more than 309 digits
-            given = np.full(1, np.inf)
-        node = Numbers(given)
+            node = Numbers(np.full(1, np.inf))
         if not np.isfinite(node.values).all():
             for index, value in enumerate(values if isinstance(values, list) else values.tolist()):
                 _number(value, values, index)
@@ -258,7 +255,7 @@ def _are_numbers(values: list[Any]) -> bool:
 
 
 def _number(value: Json, holder: Any, index: int | None = None) -> int | float:
-    """The number, an integer only up to 2^53; what is no finite number is refused, at its index if that is known."""
+    """The number, an integer only of 64 bits; what is no finite number is refused, at its index if that is known."""
     number: int | float
     if isinstance(value, int) and not isinstance(value, bool):
         number = exact(int(value))
@@ -309,7 +306,7 @@ def to_json(node: Node) -> Json:
     if isinstance(node, Array):
         return [to_json(item) for item in node.items]
     if isinstance(node, Numbers):
-        return node.values.tolist()
+        return node.tolist()
     if isinstance(node, Instant):
         return {"date" if node.is_date else "timestamp": node.text}
     if isinstance(node, Interval):

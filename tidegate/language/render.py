@@ -97,7 +97,7 @@ def _array(node: Array) -> tuple[str, int]:
 
 
 def _numbers(node: Numbers) -> tuple[str, int]:
-    items = ", ".join(map(_number, node.values.tolist()))
+    items = ", ".join(map(_number, node.tolist()))
     return f"[{items}]" if len(node.values) == 1 else f"({items})", _ATOM
 
 
@@ -156,7 +156,7 @@ def _name(name: str) -> str:
 
 
 def _number(value: float) -> str:
-    if isinstance(value, int) and abs(value) < 10**16:
+    if isinstance(value, int):
         return str(value)
     text = repr(float(value))
     return text[:-2] if text.endswith(".0") and text != "-0.0" else text

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from tidegate.whole_numbers import DOUBLES, exact
 
 __all__ = [
     "LONG",
@@ -111,10 +114,12 @@ class Array:
 class Numbers:
     """A long list of numbers as one node with one array of doubles, in place of an ``Array`` with a literal for each.
 
-    Nodes with the same doubles are equal. A zero has no sign here, because -0.0 and 0.0 are equal as literals too.
+    ``longs`` has the places of the whole numbers that no double is equal to, and these. Nodes with the same numbers are
+    equal. A zero has no sign here, because -0.0 and 0.0 are equal as literals too.
     """
 
     values: NDArray[np.float64]
+    longs: tuple[tuple[int, int], ...] = field(compare=False)
     at: Place = field(default=None, compare=False, repr=False)
     _items: tuple[Literal, ...] | None = field(default=None, compare=False, repr=False)
 
@@ -122,6 +127,7 @@ class Numbers:
         own: NDArray[np.float64] = np.asarray(values, np.float64) + 0.0  # a copy, and -0.0 + 0.0 is 0.0
         own.setflags(write=False)
         _set_values(self, own)
+        _set_longs(self, _longs(values, own))
         _set_numbers_at(self, at)
         _set_items(self, None)
 
@@ -129,8 +135,15 @@ class Numbers:
     def items(self) -> tuple[Literal, ...]:
         """The literals of the array that this stands for: always the same objects, all with the ``at`` of the list."""
         if self._items is None:
-            _set_items(self, tuple([Literal(value, self.at) for value in self.values.tolist()]))
+            _set_items(self, tuple([Literal(value, self.at) for value in self.tolist()]))
         return self._items or ()
+
+    def tolist(self) -> list[float | int]:
+        """The numbers themselves."""
+        found: list[float | int] = self.values.tolist()
+        for place, whole in self.longs:
+            found[place] = whole
+        return found
 
     def index(self, node: object) -> int | None:
         """The position of this very node among the items; None if it is none of them."""
@@ -139,13 +152,14 @@ class Numbers:
     def __eq__(self, other: object) -> bool:
         if type(other) is not Numbers:
             return NotImplemented
-        return self.values.tobytes() == other.values.tobytes()
+        return self.values.tobytes() == other.values.tobytes() and self.longs == other.longs
 
     def __hash__(self) -> int:
         return hash(self.values.tobytes())
 
-    def __reduce__(self) -> tuple[type[Numbers], tuple[NDArray[np.float64], Place]]:
-        return Numbers, (self.values, self.at)  # unpickling an array makes it writable again, so __init__ must copy it
+    def __reduce__(self) -> tuple[type[Numbers], tuple[ArrayLike, Place]]:
+        given = self.tolist() if self.longs else self.values
+        return Numbers, (given, self.at)  # unpickling an array makes it writable again, so __init__ must copy it
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -166,7 +180,9 @@ class Call:
 # expressions are read. Literal and Call, of which most of a tree consists, set theirs through the slots.
 _set_value, _set_literal_at = Literal.__dict__["value"].__set__, Literal.__dict__["at"].__set__
 _set_op, _set_args, _set_call_at = (Call.__dict__[name].__set__ for name in ("op", "args", "at"))
-_set_values, _set_numbers_at, _set_items = (Numbers.__dict__[name].__set__ for name in ("values", "at", "_items"))
+_set_values, _set_longs, _set_numbers_at, _set_items = (
+    Numbers.__dict__[name].__set__ for name in ("values", "longs", "at", "_items")
+)
 
 Node = Literal | Attribute | Instant | Interval | Geometry | Box | Array | Numbers | Call
 
@@ -180,6 +196,13 @@ def listed(items: Sequence[Node], at: Place = None) -> Array | Numbers:
         if len(values) == len(items):
             return Numbers(values, at)
     return Array(tuple(items), at)
+
+
+def _longs(values: Any, doubles: NDArray[np.float64]) -> tuple[tuple[int, int], ...]:
+    """The places of the whole numbers of 64 bits that are not their doubles, and these."""
+    large = np.flatnonzero(np.abs(doubles) >= DOUBLES).tolist()
+    wholes = ((place, int(values[place])) for place in large if isinstance(values[place], int | np.integer))
+    return tuple((place, whole) for place, whole in wholes if exact(whole) != float(whole))
 
 
 def walk(node: Node) -> Iterator[Node]:

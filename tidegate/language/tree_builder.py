@@ -31,8 +31,9 @@ from tidegate.language.tree import (
     listed,
 )
 from tidegate.language.words import ARRAY_OPERATORS, arity_fault, operator
+from tidegate.whole_numbers import exact
 
-__all__ = ["Builder", "Parenthesized", "exact"]
+__all__ = ["Builder", "Parenthesized"]
 
 Children = list[Any]
 Made = TypeVar("Made")
@@ -45,16 +46,6 @@ class Parenthesized:
 
     def __init__(self, node: Node, at: int) -> None:
         self.node, self.at = node, at
-
-
-def exact(whole: int) -> int | float:
-    """The integer itself up to 2^53, where doubles have every one; else the nearest double, which may be infinite."""
-    if -9_007_199_254_740_992 <= whole <= 9_007_199_254_740_992:
-        return whole
-    try:
-        return float(whole)
-    except OverflowError:
-        return inf
 
 
 class Builder:
@@ -121,7 +112,10 @@ class Builder:
             if folds:
                 return Literal(operand.value, at)
             raise Misplaced("a number after the sign '+'", "an expression", at)
-        return Literal(-operand.value, at) if folds else Call("*", (Literal(-1, at), operand), at)
+        if not folds:
+            return Call("*", (Literal(-1, at), operand), at)
+        value = -operand.value
+        return Literal(exact(value) if type(value) is int else value, at)
 
     def number(self, c: Children) -> Node:
         token = c[0]

@@ -20,6 +20,7 @@ from tidegate.language import DEFAULT_LIMITS, Limits, from_json, parse
 from tidegate.model import Subscription
 from tidegate.patterns import Pattern
 from tidegate.predicates import Filter, Within
+from tidegate.predicates.exact_numbers import double_ranges, number_of
 from tidegate.subscriptions import compile_where
 
 __all__ = ["Operator", "OperatorPart", "Region", "operator_of"]
@@ -191,8 +192,11 @@ def _part(filter: Filter, at: str) -> OperatorPart:
         low, high = predicate.ranges[0]
         if reading == "text" and name == "source" and high == low + "\0":
             source = low
-        elif reading == "number":
-            ranges[name] = (low, nextafter(high, -inf))
+        elif reading in ("number", "long"):
+            if reading == "long":  # readings of sensors are doubles
+                ((low, high),) = double_ranges(((number_of(low), number_of(high)),)) or ((inf, -inf),)
+            least, most = ranges.get(name, _ANYWHERE)
+            ranges[name] = (max(least, low), min(most, nextafter(high, -inf)))
         elif reading in region and name == "location":
             region[reading] = (low, nextafter(high, -inf))
         else:

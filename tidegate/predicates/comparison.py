@@ -1,7 +1,8 @@
 """Comparisons: ``= <> < <= > >=``, BETWEEN, IN and IS NULL, on numbers, truth values, instants and text.
 
 Every one of them is a set of ranges on a column and therefore exact in the index, also with arithmetic on either side
-(``no2 + co > 50`` is a column of its own) and between two attributes (a column of signs).
+(``no2 + co > 50`` is a column of its own), between two attributes (a column of signs) and beyond 2^53, where doubles
+would round (``exact_numbers``).
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from tidegate.language.render import to_text
 from tidegate.language.tree import Array, Attribute, Call, Instant, Literal, Node, Numbers
 from tidegate.model import RESERVED
 from tidegate.predicates.column import Column, column
+from tidegate.predicates.exact_numbers import on_column, successor
 from tidegate.predicates.family import MEASURES, Mismatch, function
 from tidegate.predicates.folding import folded
 from tidegate.predicates.predicate import Alternatives, Within
 from tidegate.predicates.ranges import ALL_NUMBERS, ALL_TEXT, TOP, Point, Ranges, complement, union
 from tidegate.predicates.scalar import ARITHMETIC, evaluate, operand_of
+from tidegate.whole_numbers import DOUBLES
 
 __all__ = ["DAY", "compare", "kind_of", "scalar_ranges", "text_column"]
 
@@ -80,9 +83,10 @@ def _is_constant(node: Node) -> bool:
 
 
 def _constant(node: Node) -> Point:
-    """The point of a constant expression, folded."""
+    """The point of a constant expression, folded; a whole number that no double is equal to is itself."""
     if isinstance(node, Literal):
-        return node.value if isinstance(node.value, str) else float(node.value)
+        value = node.value
+        return value if isinstance(value, str) or float(value) != value else float(value)
     if isinstance(node, Instant):
         return float(node.micros)
     assert isinstance(node, Call)
@@ -105,7 +109,7 @@ def _successor(point: Point, kind: str) -> Point:
     if kind == "text":
         return point + "\0"
     if kind == "number":
-        return nextafter(point, inf)
+        return successor(point)
     if kind == "time" and abs(point) < _EXACT_MICROS:
         return point + 1
     return nextafter(point, inf) if kind == "time" else point + 1
@@ -116,8 +120,8 @@ DAY = 86_400_000_000
 
 
 def scalar_ranges(op: str, node: Node, kind: str) -> Ranges:
-    """The points x with ``x op node``. A DATE is the whole of its day in UTC."""
-    if isinstance(node, Literal) and kind == "number":
+    """The points x with ``x op node``; numbers, not yet on a column. A DATE is the whole of its day in UTC."""
+    if type(node) is Literal and kind == "number" and -DOUBLES < node.value < DOUBLES:  # type: ignore[operator]
         point: Point = float(node.value)
         after: Point = nextafter(point, inf)
     else:
@@ -178,9 +182,15 @@ def compare(call: Call, negated: bool) -> Alternatives:
         left, right, op = right, left, _MIRRORED[op]
     kind = _kind_together(left, right)
     if _is_constant(right):
-        return [(Within(column(kind, operand_of(left)), scalar_ranges(op, right, kind)),)]
+        return _within(left, kind, scalar_ranges(op, right, kind))
     signs = scalar_ranges(op, _ZERO, "number")
     return [(Within(column("order", Call("order", (left, right))), signs),)]
+
+
+def _within(node: Node, kind: str, ranges: Ranges) -> Alternatives:
+    """That the point of an expression of this kind lies in the ranges."""
+    operand = operand_of(node)
+    return [(Within(*on_column(operand, ranges)) if kind == "number" else Within(column(kind, operand), ranges),)]
 
 
 def _is_measure(node: Node) -> bool:
@@ -213,7 +223,7 @@ def between(call: Call, negated: bool) -> Alternatives:
     if type(value) is Attribute and type(low) is Literal and type(high) is Literal and value.name not in RESERVED:
         least: Any = low.value  # the short way for the form that millions of subscriptions have
         most: Any = high.value
-        if type(least) in _NUMERIC and type(most) in _NUMERIC and least <= most and not negated:
+        if type(least) in _NUMERIC and type(most) in _NUMERIC and -DOUBLES < least <= most < DOUBLES and not negated:
             return [(Within(column("number", value.name), ((float(least), nextafter(most, inf)),)),)]
     if _is_measure(value):
         _kind_together(low, high)
@@ -231,7 +241,7 @@ def between(call: Call, negated: bool) -> Alternatives:
     ranges: Ranges = ((_constant(low), scalar_ranges("<=", high, kind)[0][1]),)
     if negated:
         ranges = complement(ranges, ALL_TEXT if kind == "text" else ALL_NUMBERS)
-    return [(Within(column(kind, operand_of(value)), ranges),)]
+    return _within(value, kind, ranges)
 
 
 def _upside_down(low: Node, high: Node) -> Mismatch:
@@ -275,7 +285,7 @@ def is_in(call: Call, negated: bool) -> Alternatives:
     ranges = union(tuple(r for item in members for r in scalar_ranges("=", item, kind)))
     if negated:
         ranges = complement(ranges, ALL_TEXT if kind == "text" else ALL_NUMBERS)
-    return [(Within(column(kind, operand_of(value)), ranges),)]
+    return _within(value, kind, ranges)
 
 
 @function("comparison", {"isNull": "battery IS NULL"}, (1, 1))

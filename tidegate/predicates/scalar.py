@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from tidegate.language.tree import Attribute, Call, Literal, Node
 from tidegate.model import micros
 from tidegate.predicates.column import ColumnReading, Operand, Points, Row, Table, column, reading
+from tidegate.predicates.exact_numbers import doubles, is_number, remainders
 from tidegate.predicates.folding import folded, folded_array, folding_of
 from tidegate.predicates.ranges import Point
 
@@ -41,7 +42,7 @@ def operand_of(node: Node) -> Operand:
 
 @reading
 class NumberReading(ColumnReading):
-    """Integers and floats, as doubles; integers beyond 2^53 are rounded to the nearest double."""
+    """Integers and floats, as doubles; ``exact_numbers`` has the column on which none is rounded."""
 
     name = "number"
 
@@ -55,9 +56,7 @@ class NumberReading(ColumnReading):
     def points(self, operand: Operand, table: Table) -> Points | None:
         if isinstance(operand, str):
             array = table.array(operand)
-            if array is None or not (pa.types.is_integer(array.type) or pa.types.is_floating(array.type)):
-                return None
-            return _doubles(array)
+            return None if array is None or not is_number(array) else doubles(array)
         absent = np.full(1, np.nan)
 
         def values(name: str) -> Any:
@@ -85,7 +84,7 @@ class Time(ColumnReading):
         array = table.array(operand)
         if array is None or not pa.types.is_temporal(array.type):
             return None
-        return _doubles(array.cast(pa.timestamp("us", getattr(array.type, "tz", None))).cast(pa.int64()))
+        return doubles(array.cast(pa.timestamp("us", getattr(array.type, "tz", None))).cast(pa.int64()))
 
 
 @reading
@@ -102,7 +101,7 @@ class Truth(ColumnReading):
         array = table.array(operand)
         if array is None or not pa.types.is_boolean(array.type):
             return None
-        return _doubles(array.cast(pa.int8()))
+        return doubles(array.cast(pa.int8()))
 
 
 @reading
@@ -156,6 +155,8 @@ class Order(ColumnReading):
             if all(_reads(kind, side) for side in operand.args):
                 a, b = (column(kind, operand_of(side)).point(publication) for side in operand.args)
                 if a is not None and b is not None:
+                    if a == b and kind == "number":  # of several numbers with the same double
+                        a, b = (_exactly(side, publication) for side in operand.args)
                     return float((a > b) - (a < b))
         return None
 
@@ -166,7 +167,10 @@ class Order(ColumnReading):
             a, b = _sides(left, right, kind, table)
             if a is None or b is None:
                 continue
-            signs = np.where(~np.isnan(a) & ~np.isnan(b), (a > b) * 1.0 - (a < b), signs)
+            order = (a > b) * 1.0 - (a < b)
+            if kind == "number":
+                order = np.where(order == 0.0, np.sign(_left_over(left, table) - _left_over(right, table)), order)
+            signs = np.where(~np.isnan(a) & ~np.isnan(b), order, signs)
         return signs
 
     def names(self, operand: Call) -> tuple[str, ...]:
@@ -192,18 +196,23 @@ def _sides(left: Node, right: Node, kind: str, table: Table) -> tuple[Any, Any]:
     # dense ranks of the texts of both sides together; nulls stay null
     both = pa.concat_arrays([side.cast(pa.large_string()) for side in sides])
     ranks = pc.rank(both, tiebreaker="dense").cast(pa.float64())
-    doubles = pc.if_else(both.is_valid(), ranks, None).to_numpy(zero_copy_only=False)
-    return doubles[: table.length], doubles[table.length :]
+    both_doubles = pc.if_else(both.is_valid(), ranks, None).to_numpy(zero_copy_only=False)
+    return both_doubles[: table.length], both_doubles[table.length :]
+
+
+def _exactly(node: Node, publication: Row) -> Any:
+    """The number that a side of a comparison has; what arithmetic gives is a double."""
+    return publication.value(node.name) if isinstance(node, Attribute) else column("number", node).point(publication)
+
+
+def _left_over(node: Node, table: Table) -> Any:
+    """What the doubles of a side of a comparison leave over."""
+    array = table.array(node.name) if isinstance(node, Attribute) else None
+    return 0 if array is None else remainders(array)
 
 
 def _missing(point: float | None) -> float:
     return np.nan if point is None else point
-
-
-def _doubles(array: pa.Array) -> Points:
-    if not pa.types.is_float64(array.type):
-        array = array.cast(pa.float64(), safe=False)
-    return array.to_numpy(zero_copy_only=False)  # nulls become NaN
 
 
 def _names(operand: Operand) -> tuple[str, ...]:

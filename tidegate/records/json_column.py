@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.model import NAME_LENGTH, PHASES, RESERVED
+from tidegate.records.number_columns import kinds_apart
 from tidegate.records.timestamps import INSTANT, read_timestamps
 from tidegate.time_zones import TimeZone
 
@@ -95,11 +96,15 @@ def _false(truths: pa.Array) -> list[int]:
 
 
 def _numbers(values: list[Any]) -> Values:
-    return Values(_doubles(values), [], [])
+    doubles = np.array(values, np.float64)  # NaN stands for null, since JSON has no NaN
+    kind, other = kinds_apart(values, doubles)
+    if kind == pa.float64() and not other:
+        return Values(pa.array(doubles, from_pandas=True), [], [])
+    return Values(pa.array(_without(values, other), kind), [], other)
 
 
-def _doubles(values: list[Any]) -> pa.Array:
-    """A column of doubles. NaN stands for null on the way, since JSON has no NaN."""
+def _members(values: list[Any]) -> pa.Array:
+    """The members of lists of numbers, as doubles."""
     return pa.array(np.array(values, np.float64), from_pandas=True)
 
 
@@ -125,7 +130,7 @@ def _lists(values: list[Any]) -> Values:
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum([0 if value is None else len(value) for value in values], out=offsets[1:])
     missing = [value is None for value in values]
-    flat = _BUILT[kinds.pop()](members).array if kinds else pa.array([], pa.float64())
+    flat = _members(members) if kinds <= ALIKE[0] else _BUILT[kinds.pop()](members).array
     mask = pa.array(missing) if any(missing) else None
     return Values(pa.ListArray.from_arrays(pa.array(offsets), flat, mask=mask), [], [])
 

@@ -39,7 +39,6 @@ _BESIDE = ("id", "source", "time", "phase", "start", "end")
 _OTHERS = ("location", "valid_until")
 _GAPS = {"NaN": nan, "Infinity": inf, "-Infinity": -inf}
 _GAP = '{"gap":'  # within a string of JSON there would be a backslash before each quote
-_LEAST, _MOST = -(2**63), 2**64 - 1
 
 
 class HistoryRecord(Protocol):
@@ -94,10 +93,8 @@ def _record(p: Publication, whole: bool) -> Record:
 
 def _json(value: Any) -> Any:
     """A value of an attribute as JSON."""
-    if isinstance(value, bool | str):
+    if isinstance(value, bool | str | int):
         return value
-    if isinstance(value, int):
-        return int(value) if _LEAST <= value <= _MOST else float(value)
     if isinstance(value, float):
         return float(value) if isfinite(value) else {"gap": _gap(value)}
     if isinstance(value, datetime):
@@ -116,7 +113,7 @@ def _is_plain(members: list[Any]) -> bool:
     kinds = set(map(type, members))
     if kinds == {float}:
         return all(map(isfinite, members))
-    return kinds <= _TEXTS_AND_TRUTHS or (kinds == {int} and min(members) >= _LEAST and max(members) <= _MOST)
+    return kinds <= _TEXTS_AND_TRUTHS or kinds == {int}
 
 
 def _gap(number: float) -> str:
@@ -136,8 +133,8 @@ def _text(record: Record) -> str:
 
 
 _TEXTS_AND_TRUTHS = frozenset({bool, str})
-#: Types of single values that need no conversion to JSON. Integers may be too large for it.
-_PLAIN = frozenset({bool, str, float})
+#: Types of single values that need no conversion to JSON.
+_PLAIN = frozenset({bool, str, float, int})
 _NUMBERS = frozenset({bool, float, int, type(None)})
 
 

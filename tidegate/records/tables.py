@@ -1,6 +1,7 @@
 """``Publication`` objects as Arrow tables: as one table where one can hold them, as several where kinds differ.
 
-A column holds values of one kind, so an attribute with numbers and texts needs two tables. Knows nothing of JSON.
+A column holds values of one kind, so an attribute with numbers and texts needs two tables, and so does one with
+fractions and with whole numbers that no double is equal to. Knows nothing of JSON.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from tidegate.errors import PublicationError, shown
 from tidegate.model import Publication
 from tidegate.records.json_column import INSTANT, POINT
+from tidegate.records.number_columns import common_kind, kind_of
 
 __all__ = ["SPARSEST", "Kinds", "Part", "Rows", "apart", "beside", "kinds_of", "merged", "table"]
 
@@ -53,11 +55,13 @@ def table(publications: Sequence[Publication], wanted: Collection[str] | None = 
             continue
         members = {type(item) for value in values if value for item in value} if kinds == {list} else set()
         kind = _LISTS.get(frozenset(members)) if kinds == {list} else _KINDS.get(frozenset(kinds))
+        if kind == pa.float64() and int in kinds:
+            kind = common_kind([value for value in values if value is not None])
         if kind is None:
             return None
         if kinds == {tuple}:
             values = [None if v is None else {"lon": v[0], "lat": v[1]} for v in values]
-        elif kind == pa.float64():  # an integer may be too large for Arrow, but none that the model takes for a double
+        elif kind == pa.float64():
             values = [None if v is None else float(v) for v in values]
         elif kinds == {list} and pa.types.is_float64(kind.value_type):
             values = [None if v is None else [float(item) for item in v] for v in values]
@@ -91,6 +95,8 @@ def kinds_of(publication: Publication, wanted: Collection[str] | None) -> Kinds:
         kind = (
             _LISTS.get(frozenset(map(type, value)))
             if isinstance(value, list)
+            else kind_of(value)
+            if type(value) is int
             else _KINDS.get(frozenset((type(value),)))
         )
         if kind is None:

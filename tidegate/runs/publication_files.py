@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 from tidegate.errors import PublicationError
 from tidegate.model import COORDINATES, RESERVED
 from tidegate.records import expand
-from tidegate.records.csv_cells import EXPECTED, possible_kinds, read_cells
+from tidegate.records.csv_cells import EXPECTED, Cells, possible_kinds, read_cells, tables
 from tidegate.records.locations import with_points
+from tidegate.records.tables import Rows
 from tidegate.rejected_row import QuarantinedRow
 from tidegate.time_zones import TimeZone
 
@@ -98,19 +99,23 @@ def _csv(
     """Cells are read twice: an attribute is a number only if every cell of the file is one. Empty cells are missing."""
     kinds = _kinds(filesystem, name, wanted, size, zone)
     for header, rows, faults in _rows(filesystem, name, size):
-        columns: dict[str, pa.Array] = {}
+        columns: dict[str, Cells] = {}
         bad: dict[int, str] = {}
         for at, column in enumerate(header):
             if column not in kinds:
                 continue
             cells = [row[at] or None for _, row in rows]
-            columns[column], wrong = read_cells(cells, kinds[column], zone)
-            bad |= {i: f"expected {EXPECTED[kinds[column]]} as {column}; got {cells[i]!r}" for i in wrong}
-        table = with_points(pa.table(columns)) if columns else pa.table({})
+            columns[column] = found = read_cells(cells, kinds[column], zone)
+            bad |= {i: f"expected {EXPECTED[kinds[column]]} as {column}; got {cells[i]!r}" for i in found.wrong}
         for i, reason in sorted(bad.items()):
             faults.append(QuarantinedRow(f"{reason}; line {rows[i][0]} of {name}", ",".join(rows[i][1])))
-        good = pa.array([i for i in range(len(rows)) if i not in bad], pa.int64())
-        yield FilePart([table.take(good) if bad else table] if rows else [], faults)
+        yield FilePart([_without(bad, *part) for part in tables(columns)] if rows else [], faults)
+
+
+def _without(bad: Mapping[int, str], rows: Rows, table: pa.Table) -> pa.Table:
+    """The table without the rows that are no publications, with its points."""
+    found = with_points(table) if table.num_columns else table
+    return found.filter(pa.array([row not in bad for row in rows.tolist()], pa.bool_())) if bad else found
 
 
 def _kinds(
@@ -123,7 +128,7 @@ def _kinds(
             kinds = {column: possible_kinds(column) for column in header if _is_kept(column, wanted)}
         for at, column in enumerate(header):
             cells = [row[at] or None for _, row in rows]
-            while len(kinds.get(column, ())) > 1 and read_cells(cells, kinds[column][0], zone)[1]:
+            while len(kinds.get(column, ())) > 1 and read_cells(cells, kinds[column][0], zone).wrong:
                 del kinds[column][0]
     return {column: left[0] for column, left in kinds.items()}
 

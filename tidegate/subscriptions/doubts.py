@@ -22,8 +22,8 @@ from tidegate.subscriptions.compile import expression_of
 
 __all__ = ["is_contradictory", "warn"]
 
-#: Readings of which a value has at most one.
-_TYPES = frozenset({"number", "text", "time", "truth"})
+#: Types of which a value has at most one, by the readings that read them.
+_TYPES = {"number": "number", "long": "number", "text": "text", "time": "time", "truth": "truth"}
 
 
 def warn(subscription: Subscription, found: Filter | Pattern, limits: Limits) -> None:
@@ -64,7 +64,7 @@ def _contradicts(clause: Clause) -> bool:
             if not predicate.ranges:
                 return True
             reading, operand = predicate.column
-            if reading in _TYPES and kinds.setdefault(operand, reading) != reading:
+            if reading in _TYPES and kinds.setdefault(operand, _TYPES[reading]) != _TYPES[reading]:
                 return True
     return False
 
