@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.drawn_publications import publications
 from tests.parts.profiles import examples
 from tests.records.drawn_records import (
     FIELDS,
@@ -29,8 +30,9 @@ from tests.test_laws import ALL
 from tidegate.errors import TidegateError
 from tidegate.index.batch import ArrowBatch
 from tidegate.model import RESERVED, micros, zoned
-from tidegate.records import columns, expand, expand_attributes
+from tidegate.records import columns, expand, expand_attributes, tables
 from tidegate.records.json_column import field
+from tidegate.records.single_row import record_batch
 from tidegate.rejected_row import RejectedRow
 from tidegate.testing import subscriptions
 from tidegate.time_zones import TimeZone
@@ -250,3 +252,14 @@ def test_names_of_their_own_do_not_fill_the_memory():
                 f"x{row}": float(row),
                 f"y{row}": "a",
             }
+
+
+@given(publications(most=1))
+@examples(200)
+def test_a_publication_alone_has_the_columns_of_a_table(given):
+    found, wanted = record_batch(given[0]), tables.table(given)
+    if found is None:
+        assert any(isinstance(value, list) for value in given[0].attributes.values())
+        return
+    found.validate(full=True)
+    assert pa.Table.from_batches([found]).equals(wanted)

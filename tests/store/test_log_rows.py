@@ -163,6 +163,7 @@ def test_publications_of_different_kinds(tmp_path):
     given = [Publication(f"p{i}", "z7", NOON, {"x": value, "y": i}) for i, value in enumerate(values)]
     with Log(tmp_path) as log:
         assert log.append(given) == len(values)
+        assert [row["id"] for row in contents(log)] == [p.id for p in given]
         found = {row["id"]: row.get("x") for row in contents(log)}
         expected = {p.id: p.attributes.get("x") for p in given}
         assert found == expected | {"p9": {"lon": 1.0, "lat": 2.0}}

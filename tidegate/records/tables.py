@@ -37,7 +37,7 @@ OPEN = 16
 
 
 def table(publications: Sequence[Publication], wanted: Collection[str] | None = None) -> pa.Table | None:
-    """Publications as columns, with the wanted attributes or all.
+    """Publications as a table, with the wanted attributes or all.
 
     None where some attribute has values of several kinds, which no column can hold.
     """
@@ -107,9 +107,15 @@ def kinds_of(publication: Publication, wanted: Collection[str] | None) -> Kinds:
     return found
 
 
-def apart(publications: Iterable[tuple[int, Publication, Kinds]], wanted: Collection[str] | None) -> Iterator[Part]:
-    """Rows, their publications and the kinds of these, as tables: several where an attribute has several kinds."""
-    for some in _alike((((row, found), kinds, 1) for row, found, kinds in publications), SPARSEST):
+def apart(
+    publications: Iterable[tuple[int, Publication, Kinds]], wanted: Collection[str] | None, *, in_order: bool = False
+) -> Iterator[Part]:
+    """Rows, their publications and the kinds of these, as tables: several where an attribute has several kinds.
+
+    With ``in_order`` each table has rows that follow each other; there may be many more tables then.
+    """
+    things = (((row, found), kinds, 1) for row, found, kinds in publications)
+    for some in _alike(things, SPARSEST, 1 if in_order else OPEN):
         yield np.array([row for row, _ in some], np.int64), table([found for _, found in some], wanted)
 
 
@@ -150,16 +156,16 @@ class _Pile(Generic[T]):
         return all(self.kinds.get(name, kind) == kind for name, kind in kinds.items())
 
 
-def _alike(things: Iterable[tuple[T, Kinds, int]], slack: int) -> Iterator[list[T]]:
+def _alike(things: Iterable[tuple[T, Kinds, int]], slack: int, most: int = OPEN) -> Iterator[list[T]]:
     """Group things that fit in one table. Each comes with its kinds and its rows.
 
-    A table may have at most ``slack`` times as many cells as its things fill.
+    A table may have at most ``slack`` times as many cells as its things fill; ``most`` tables are open at a time.
     """
     piles: deque[_Pile[T]] = deque()
     for thing, kinds, rows in things:
         pile = next((pile for pile in piles if pile.takes(kinds, rows, slack)), None)
         if pile is None:
-            if len(piles) == OPEN:
+            if len(piles) == most:
                 yield piles.popleft().things
             piles.append(pile := _Pile())
         pile.things.append(thing)

@@ -83,10 +83,7 @@ class Log(Closing):
     def append(self, publications: Given, *, timezone: Zone = None) -> int:
         """Take publications, all or none, and return the row after their last once they are durable.
 
-        They may be in any form that ``Engine.publish`` takes.
-
-        The rows are in the order given, except that publications as objects are put together with those whose values
-        are of the same kinds.
+        They may be in any form that ``Engine.publish`` takes. The rows are in the order given.
         """
         from tidegate.store.log_intake import (
             PendingAppend,  # a process that only reads need not import what checks publications

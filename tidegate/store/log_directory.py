@@ -29,7 +29,7 @@ _CANNOT = (errno.EAGAIN, errno.EACCES, errno.EPERM, errno.EROFS)
 @contextmanager
 def locked(directory: Path, wait: bool = True) -> Iterator[None]:
     """Hold the lock of the log. Its file is opened anew each time: a forked process must not share the lock."""
-    descriptor = os.open(directory / _LOCK, os.O_RDONLY)
+    descriptor = os.open(f"{directory}/{_LOCK}", os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield

@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidegate.index.batch import ArrowBatch
 from tidegate.model import Publication
 from tidegate.records.given import Given, as_publications
+from tidegate.records.single_row import record_batch
 from tidegate.records.tables import apart, kinds_of
 from tidegate.time_zones import TimeZone, Zone
 
@@ -93,8 +94,11 @@ def _together(group: Sequence[PendingAppend]) -> list[pa.RecordBatch] | None:
 
 
 def _batches(publications: pa.Table | list[Publication]) -> list[pa.RecordBatch]:
-    tables = [publications] if isinstance(publications, pa.Table) else _tables(publications)
-    return [batch for each in tables for batch in _checked(each)]
+    if isinstance(publications, pa.Table):
+        return _checked(publications)
+    if len(publications) == 1 and (batch := record_batch(publications[0])) is not None:
+        return [batch]  # checked as an object
+    return [batch for each in _tables(publications) for batch in _checked(each)]
 
 
 def _checked(publications: pa.Table) -> list[pa.RecordBatch]:
@@ -107,6 +111,6 @@ def _checked(publications: pa.Table) -> list[pa.RecordBatch]:
 
 
 def _tables(publications: Sequence[Publication]) -> list[pa.Table]:
-    """Publications as tables: several where one name has values of different kinds, which no column can hold."""
+    """Publications as tables, in their order: several where values of one name differ in kind from one to the next."""
     kinds = ((row, p, kinds_of(p, None)) for row, p in enumerate(publications))
-    return [found for _, found in apart(kinds, None)]
+    return [found for _, found in apart(kinds, None, in_order=True)]

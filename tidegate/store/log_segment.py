@@ -31,6 +31,8 @@ _SOME = 32_768
 _WEIGHTS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5], np.uint64)
 _EXTRA = np.uint64(0x85EBCA77C2B2AE63)
 _64_BITS = (1 << 64) - 1
+_W, _X, _Y, _Z = map(int, _WEIGHTS)
+_MORE = int(_EXTRA)
 
 
 class DurableEntry(NamedTuple):
@@ -59,6 +61,8 @@ def _checks(fields: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 def packed_entries(entries: Sequence[DurableEntry]) -> bytes:
     """The bytes of entries."""
+    if len(entries) == 1:
+        return _ENTRY.pack(*entries[0], _check(entries[0]))
     fields = np.array(entries, np.int64)
     return np.column_stack([fields.view(np.uint64), _checks(fields)]).tobytes()
 
@@ -68,8 +72,13 @@ def entry_of(data: bytes) -> DurableEntry | None:
     if len(data) < ENTRY:
         return None
     *fields, check = _ENTRY.unpack(data)
-    wanted = sum(field * weight for field, weight in zip(fields, _WEIGHTS.tolist(), strict=True)) + int(_EXTRA)
-    return DurableEntry(*fields) if wanted & _64_BITS == check else None
+    return DurableEntry(*fields) if _check(fields) == check else None
+
+
+def _check(fields: Sequence[int]) -> int:
+    """``_checks`` for one entry."""
+    a, b, c, d = fields
+    return (a * _W + b * _X + c * _Y + d * _Z + _MORE) & _64_BITS
 
 
 def _good_entries(data: bytes, after: DurableEntry) -> tuple[int, DurableEntry]:
@@ -141,7 +150,7 @@ class LogSegment(Closing):
     def latest(self) -> Self:
         """The segment that is the last one now, this or another; this one is closed if it is another."""
         self.refresh()
-        if self.count and data_file(self.directory, self.last.end_row).exists():
+        if self.count and os.path.exists(f"{self.directory}/{self.last.end_row:020d}.log"):  # quicker than a Path
             following = self.last.end_row
         elif os.fstat(self._index).st_nlink == 0:  # dropped, and perhaps the next one too
             following = segments(self.directory)[-1]
