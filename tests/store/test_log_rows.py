@@ -301,3 +301,26 @@ def test_a_stamp_is_no_older_than_the_call(tmp_path):
         for position, before in seen:
             assert stamps[position - 1] >= before
         assert len(frames(log)) < 150  # some shared a commit
+
+
+def test_no_row_behind_a_standing_has_an_older_version(tmp_path):
+    asked, answered = threading.Event(), threading.Event()
+
+    def version():  # of an append that is under way while the registry moves on
+        asked.set()
+        assert answered.wait(10)
+        return 1
+
+    with Log(tmp_path, version=version) as log, Log(tmp_path, create=False) as reader:
+        append = threading.Thread(target=log.append, args=(rows(["slow"]),))
+        append.start()
+        assert asked.wait(10)
+        found = []
+        look = threading.Thread(target=lambda: found.append(reader.standing(lambda: 2)))
+        look.start()
+        look.join(0.05)
+        assert not found  # waits
+        answered.set()
+        look.join(10)
+        append.join(10)
+        assert found == [(1, 2)]

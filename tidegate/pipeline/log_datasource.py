@@ -76,6 +76,8 @@ class _Planner:
         #: The version of the last publication that was planned; later ones have this version or a later one.
         self.newest: int | None = None
         self._log: Log | None = None
+        #: The version for which the log has no appends under way that have an older one.
+        self._standing = 0
 
     @property
     def log(self) -> Log:
@@ -96,12 +98,19 @@ class _Planner:
         """Whether the registry is told which versions this query may still need."""
         return bool(self._url and self.query)
 
-    def tick(self) -> dict[str, int]:
-        """The time of day at the last tick, in microseconds since 1970, and the version of the registry now."""
+    def newest_offset(self) -> dict[str, int]:
+        """The end of the log; with a clock also the time of day at the last tick, in microseconds since 1970, and the
+        version of the registry: no row that comes later has an older one.
+        """
         if not self._tick:
-            return {}
+            return {"row": self.log.end}
         now = time_ns() // 1000 // self._tick * self._tick
-        return {"clock": now, "version": self.registry.version if self._url else 0}
+        version = self.registry.version if self._url else 0
+        row = self.log.end  # read after the version: appends that begin now have it, or a later one
+        if version != self._standing:  # some that had begun may have an older one
+            row, version = self.log.standing(lambda: self.registry.version)
+            self._standing = version
+        return {"row": row, "clock": now, "version": version}
 
     def partitions(
         self, begin: int, end: int, clock: int | None = None, version: int | None = None
@@ -163,8 +172,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last = self._newest()
 
     def _newest(self) -> dict[str, int]:
-        tick = self._planner.tick()  # read first: what is appended later has this version or a later one
-        return {"row": self._planner.log.end, **tick}
+        return self._planner.newest_offset()
 
     def initialOffset(self) -> dict[str, int]:
         log = self._planner.log

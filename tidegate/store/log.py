@@ -169,6 +169,20 @@ class Log(Closing):
             self._last = self._last.latest()
             return self._last.last.end_row
 
+    def standing(self, version: Callable[[], int]) -> tuple[int, int]:
+        """The end of the log, and a version: every row after that end is stamped with this version or a later one.
+
+        Waits for appends that are under way: they may have asked for their version already.
+        """
+        try:
+            with locked(self.directory):
+                now = version()
+                return self.end, now
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError("a log that can be locked", f"{error.strerror or error}", str(self.directory)) from None
+
     def cut(self, begin: int, rows: int) -> int:
         """The last row at most so many rows after ``begin`` where no batch is split; at least one batch after it."""
         if rows < 1:
