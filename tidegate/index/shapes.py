@@ -1,8 +1,7 @@
 """The shapes of a segment: which of its shape terms the publications of a batch have, all looked up together.
 
-A shape term is the dearest part of a clause to decide, so ``SegmentShapes`` finds a clause through one of its shape
-terms, its *driver*, and ``Segment`` checks the other conditions of the clause only then. Shape terms of one attribute
-and one length form a ``SphereGroup``; those that are stretched are drawn at the length of each publication.
+Shape terms of one attribute and one length form a ``SphereGroup``; those that are stretched are drawn at the length of
+each publication.
 """
 
 from __future__ import annotations
@@ -14,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.index.batch import Batch
-from tidegate.index.clauses import Clauses, starts
-from tidegate.index.shape_terms import ShapeTerms, negated_of, term_of
+from tidegate.index.ragged import starts
+from tidegate.index.shape_terms import ShapeTerms
+from tidegate.index.terms import FoundTerms, TermLookup
 from tidegate.kernels.shape import distances, normal_forms, pair_distances
 from tidegate.predicates.shape import drawn
 from tidegate.shapes.normal_form import LONGEST, SHORTEST
@@ -41,8 +41,8 @@ def looked_up_with() -> ShapeLookup:
     return _how[0]
 
 
-class ShapeHits:
-    """What ``SegmentShapes.near`` found for some publications: pairs of a publication and a shape term it has."""
+class ShapeHits(FoundTerms):
+    """What ``SegmentShapes.found`` has found for some publications: pairs of a publication and a shape term it has."""
 
     def __init__(self, shape_terms: ShapeTerms, publications: int) -> None:
         self._shape_terms = shape_terms
@@ -65,7 +65,6 @@ class ShapeHits:
 
     @property
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Publications and shape terms, publications in ascending order."""
         publication = np.concatenate([np.empty(0, np.int64), *(p for p, _ in self._pairs)])
         term = np.concatenate([np.empty(0, np.int64), *(a for _, a in self._pairs)])
         if len(self._pairs) > 1:
@@ -73,9 +72,9 @@ class ShapeHits:
             publication, term = publication[order], term[order]
         return publication, term
 
-    def holds(self, publication: NDArray[np.int64], code: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether publications have shape terms, pair by pair; where the code is negated, whether they have not."""
-        term, negated = term_of(code.astype(np.int64)), negated_of(code)
+    def holds(
+        self, publication: NDArray[np.int64], term: NDArray[np.int64], negated: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
         asked = publication * len(self._shape_terms) + term
         near = _among(asked, self._keys(0))
         # The length need not be compared: it is one of the ranges of the clause, which held.
@@ -111,13 +110,15 @@ class _TermsOfLength:
     exact: NDArray[np.float64]
 
 
-class SegmentShapes:
+class SegmentShapes(TermLookup):
     """All shape terms of a segment's clauses."""
 
+    in_batches_only = True
+
     def __init__(
-        self, clauses: Clauses, how: ShapeLookup | None = None, saved: dict[str, NDArray[Any]] | None = None
+        self, shape_terms: ShapeTerms, how: ShapeLookup | None = None, saved: dict[str, NDArray[Any]] | None = None
     ) -> None:
-        self._shape_terms = shape_terms = clauses.shape_terms
+        self._shape_terms = shape_terms
         self.how = _how[0] if how is None else how
         self._kin: dict[tuple[int, int], _TermsOfLength] = {}
         self._stretched: dict[int, list[tuple[int, NDArray[np.int64]]]] = {}
@@ -134,12 +135,15 @@ class SegmentShapes:
             else:
                 series, first = np.unique(shape_terms.series[mine], return_index=True)
                 self._stretched[at[0]] = list(zip(series.tolist(), np.split(mine, first[1:]), strict=True))
-        self.driver, self._driven_start, self._driven = _drivers(clauses)
 
     @staticmethod
-    def saved(clauses: Clauses, how: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SegmentShapes:
-        """The shapes of a snapshot. Its arrays are built again if it was saved with a transform that has no name."""
-        return SegmentShapes(clauses, ShapeLookup.restored(how), arrays if how["transform"] else None)
+    def of(
+        terms: ShapeTerms, drives: NDArray[np.bool_], facts: Any = None, arrays: dict[str, NDArray[Any]] | None = None
+    ) -> SegmentShapes:
+        """The shapes of a segment. If it was saved with a transform that has no name, its arrays are built again."""
+        if facts is None:
+            return SegmentShapes(terms)
+        return SegmentShapes(terms, ShapeLookup.restored(facts), arrays if facts["transform"] else None)
 
     def _kindred(
         self, mine: NDArray[np.int64], at: tuple[int, int], saved: dict[str, NDArray[Any]] | None
@@ -165,22 +169,24 @@ class SegmentShapes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that matching reads."""
         return self._shape_terms.nbytes + sum(kin.group.nbytes for kin in self._kin.values())
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a snapshot keeps beside the shape terms, by name."""
         return {
             f"{_prefix(at)}{name}": array
             for at, kin in self._kin.items()
             for name, array in kin.group.arrays.items()
         }  # fmt: skip
 
+    @property
+    def facts(self) -> Any:
+        """The transform and the structure."""
+        return self.how.plain()
+
     # --- matching ---------------------------------------------------------------------------------------------------
 
-    def near(self, batch: Batch, begin: int, end: int) -> ShapeHits:
-        """The shape terms of publications begin … end, which are numbered from 0."""
+    def found(self, batch: Batch, begin: int, end: int) -> ShapeHits:
         found = ShapeHits(self._shape_terms, end - begin)
         for a, attribute in enumerate(self._shape_terms.attributes):
             series = batch.series(attribute)
@@ -224,14 +230,6 @@ class SegmentShapes:
         publication, which = np.nonzero(far[:, None] <= self._shape_terms.bound[shape_terms])
         found.take(rows[publication], shape_terms[which])
 
-    def driven(self, near: ShapeHits) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Publications, in ascending order, and the clauses whose drivers are among their shape terms."""
-        publication, term = near.pairs
-        sizes = self._driven_start[term + 1] - self._driven_start[term]
-        begins = starts(sizes)
-        at = np.arange(begins[-1]) + np.repeat(self._driven_start[term] - begins[:-1], sizes)
-        return np.repeat(publication, sizes), self._driven[at]
-
 
 def _matched(kin: _TermsOfLength, rows: NDArray[np.int64], normals: NDArray[np.float64], found: ShapeHits) -> None:
     start, near = kin.group.match(normals)
@@ -247,18 +245,5 @@ def _matched(kin: _TermsOfLength, rows: NDArray[np.int64], normals: NDArray[np.f
     found.take(rows[np.repeat(publication, sizes)[kept]], kin.term[at[kept]])
 
 
-def _drivers(clauses: Clauses) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """The driver of each clause, −1 for none, and, as starts and numbers, the clauses that each shape term drives."""
-    driver = np.full(len(clauses), -1, np.int32)
-    clause = np.repeat(np.arange(len(clauses)), np.diff(clauses.open_start)) if clauses.any_open else np.empty(0, int)
-    code = clauses.open_predicate
-    asks = np.flatnonzero((code < 0) & ~negated_of(code))[::-1]  # the first of a clause is written last
-    driver[clause[asks]] = term_of(code[asks])
-    order = np.argsort(driver, kind="stable")
-    order = order[driver[order] >= 0]
-    start = starts(np.bincount(driver[order], minlength=len(clauses.shape_terms)))
-    return driver, start, order.astype(np.int32)
-
-
 def _prefix(at: tuple[int, int]) -> str:
-    return f"shapes-{at[0]}-{at[1]}-"
+    return f"{at[0]}-{at[1]}-"
