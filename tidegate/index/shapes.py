@@ -16,8 +16,9 @@ from tidegate.index.batch import Batch
 from tidegate.index.ragged import starts
 from tidegate.index.shape_terms import ShapeTerms
 from tidegate.index.terms import FoundTerms, TermLookup
-from tidegate.kernels.shape import distances, normal_forms, pair_distances
-from tidegate.predicates.shape import drawn
+from tidegate.kernels.shape import distances, normal_form, normal_forms, pair_distances
+from tidegate.predicates.column import Row
+from tidegate.predicates.shape import drawn, numbers_of
 from tidegate.shapes.normal_form import LONGEST, SHORTEST
 from tidegate.shapes.sphere_group import DEFAULT_HOW, ShapeLookup, SphereGroup
 
@@ -25,6 +26,9 @@ __all__ = ["SegmentShapes", "ShapeHits", "look_up_with", "looked_up_with"]
 
 #: Numbers of series that are brought to normal form together.
 _TOGETHER = 1 << 22
+
+#: The number of a publication alone.
+_ALONE = np.zeros(1, np.int64)
 
 _how: list[ShapeLookup] = [DEFAULT_HOW]
 
@@ -50,6 +54,7 @@ class ShapeHits(FoundTerms):
         self._blank: list[tuple[NDArray[np.int64], int]] = []
         self._has_shape = np.zeros((len(shape_terms.attributes), publications), np.bool_)
         self._sorted: list[NDArray[np.int64]] = []
+        self.shapeless: list[str] = []
 
     def take(self, publication: NDArray[np.int64], term: NDArray[np.int64]) -> None:
         """Record pairs of publications and shape terms that they have."""
@@ -112,8 +117,6 @@ class _TermsOfLength:
 
 class SegmentShapes(TermLookup):
     """All shape terms of a segment's clauses."""
-
-    in_batches_only = True
 
     def __init__(
         self, shape_terms: ShapeTerms, how: ShapeLookup | None = None, saved: dict[str, NDArray[Any]] | None = None
@@ -195,8 +198,7 @@ class SegmentShapes(TermLookup):
             offsets = series.offsets[begin : end + 1]
             lengths = np.diff(offsets)
             for n in np.unique(lengths).tolist():
-                kin, stretched = self._kin.get((a, n)), self._stretched.get(a)
-                if not SHORTEST <= n <= LONGEST or (kin is None and stretched is None):
+                if not SHORTEST <= n <= LONGEST or ((a, n) not in self._kin and a not in self._stretched):
                     continue
                 everyone = np.flatnonzero(lengths == n)
                 step = max(1, _TOGETHER // n)
@@ -206,12 +208,30 @@ class SegmentShapes(TermLookup):
                     normal_forms(offsets, series.points, rows, normals, held)
                     if not held.all():
                         rows, normals = rows[held], normals[held]
-                    found.have_shape(a, rows)
-                    if kin is not None:
-                        _matched(kin, rows, normals, found)
-                    for s, theirs in stretched or ():
-                        self._drawn(s, theirs, rows, normals, found)
+                    self._near(a, rows, normals, found)
         return found
+
+    def alone(self, row: Row) -> ShapeHits:
+        found = ShapeHits(self._shape_terms, 1)
+        for a, attribute in enumerate(self._shape_terms.attributes):
+            value = row.value(attribute)
+            numbers = numbers_of(value)
+            n = 0 if numbers is None else len(numbers)
+            normals = np.empty((1, n))
+            if SHORTEST <= n <= LONGEST and normal_form(numbers, normals[0]):
+                self._near(a, _ALONE, normals, found)
+            elif value is not None:
+                found.shapeless.append(attribute)
+        return found
+
+    def _near(self, a: int, rows: NDArray[np.int64], normals: NDArray[np.float64], found: ShapeHits) -> None:
+        """Record what publications have, of which these are the normal forms of attribute a."""
+        found.have_shape(a, rows)
+        kin = self._kin.get((a, normals.shape[1]))
+        if kin is not None:
+            _matched(kin, rows, normals, found)
+        for s, theirs in self._stretched.get(a, ()):
+            self._drawn(s, theirs, rows, normals, found)
 
     def _drawn(
         self,

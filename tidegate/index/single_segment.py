@@ -65,7 +65,6 @@ class SingleSegment:
     def __init__(self, segment: Segment, layout: Layout) -> None:
         self.segment = segment
         self._place = layout.places_of(segment.clauses.columns)
-        self._in_batches_only = any(lookup is not None and lookup.in_batches_only for lookup in segment.lookups)
         self._select = select_one if len(segment.clauses) < _LARGE else select_one_aside
 
     @cached_property
@@ -100,14 +99,6 @@ class SingleSegment:
     ) -> None:
         """Find the living owners of the clauses that hold for publication i of the batch, which has these points."""
         segment = self.segment
-        if self._in_batches_only:
-            start, owners = segment.match(batch, dead, some_dead)
-            mine = owners[start[i] : start[i + 1]]
-            if found.length + len(mine) > len(found.array):
-                found.grow(len(mine))
-            found.array[found.length : found.length + len(mine)] = mine
-            found.length += len(mine)
-            return
         clauses = segment.clauses
         plain = not (some_dead or segment.repeats or clauses.any_open)  # every hit is a match of all its owners
         n = found.length
@@ -121,16 +112,22 @@ class SingleSegment:
             return
         hits = found.array[found.length : n].copy()
         if clauses.any_open:
-            hits = self._with_terms(hits, points, batch.row(i))
+            hits = self._with_terms(hits, points, batch, i)
         if len(hits):
             found.length = self._owned(hits, dead, found)
 
-    def _with_terms(self, hits: NDArray[np.int32], points: PublicationPoints, row: Row) -> NDArray[np.int32]:
+    def _with_terms(
+        self, hits: NDArray[np.int32], points: PublicationPoints, batch: Batch, i: int
+    ) -> NDArray[np.int32]:
         """The hits whose remaining predicates hold, with those that terms led to."""
-        segment, driven = self.segment, []
+        segment, row, driven = self.segment, batch.row(i), []
         terms = [None if lookup is None else lookup.alone(row) for lookup in segment.lookups]
         for begins, found in zip(segment.drivers.starts, terms, strict=True):
-            if found is not None and len(term := found.pairs[1]):
+            if found is None:
+                continue
+            for attribute in found.shapeless:
+                batch.has_no_shape(attribute, i)
+            if len(term := found.pairs[1]):
                 driven.append(picked(begins, term)[1].astype(np.int32))
         if not driven:
             return self._settled(hits, row, terms) if len(hits) else hits

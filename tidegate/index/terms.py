@@ -115,6 +115,9 @@ class DraftedTerms(ABC):
 class FoundTerms(ABC):
     """What a ``TermLookup`` found for some publications, which are numbered from 0."""
 
+    shapeless: Sequence[str] = ()
+    """The attributes of a publication alone whose values have no shape, for the batch to count."""
+
     @property
     @abstractmethod
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -131,9 +134,6 @@ class FoundTerms(ABC):
 
 class TermLookup(ABC):
     """Finds which terms of a segment hold for publications."""
-
-    in_batches_only = False
-    """Whether ``alone`` is missing: one publication is then matched as a batch."""
 
     @property
     @abstractmethod
@@ -154,6 +154,6 @@ class TermLookup(ABC):
     def found(self, batch: Batch, begin: int, end: int) -> FoundTerms:
         """The terms of publications begin … end of a batch."""
 
+    @abstractmethod
     def alone(self, row: Row) -> FoundTerms:
         """The terms of one publication, which has number 0."""
-        raise TypeError("a lookup of batches")

@@ -1,11 +1,12 @@
 """Near shapes, found in rungs: boxes around blocks of rows, then a few coordinates, then more, the fewest in doubles.
 
-``shapes/cascade.py`` builds the arrays and calls ``find_near`` or, for one point, ``find_near_one``; rows are the shapes that are looked for, points those
-of publications. A row's coordinates come most telling first, and each rung has the norm of those it leaves out, its
-*rest*. So the distance is known from both sides: D² lies between S + (r − q)² and S + (r + q)², where S is the squared
-distance so far and r and q are the rests of row and point. A pair is dropped when the lower bound is above the
-tolerance, and taken without another look when the upper bound is below it. All that is in single precision; the bounds
-are drawn so that rounding decides nothing (see ``shapes.cascade``), and what they leave open is decided in doubles.
+``shapes/cascade.py`` builds the arrays and calls ``find_near`` or, for one point, ``find_near_one``; rows are the
+shapes that are looked for, points those of publications. A row's coordinates come most telling first, and each rung has
+the norm of those it leaves out, its *rest*. So the distance is known from both sides: D² lies between S + (r − q)² and
+S + (r + q)², where S is the squared distance so far and r and q are the rests of row and point. A pair is dropped when
+the lower bound is above the tolerance, and taken without another look when the upper bound is below it. All that is in
+single precision; the bounds are drawn so that rounding decides nothing (see ``shapes.cascade``), and what they leave
+open is decided in doubles.
 """
 
 from __future__ import annotations
@@ -313,7 +314,7 @@ def _climb_all(p: int, t: int, count: int, written: int, points: Any, rows: Any,
         if distance_of(rows.exact[r], points.normals[p]) <= rows.radius[r]:
             found[n] = r
             n += 1
-    return n
+    return int(n)
 
 
 @_fast
