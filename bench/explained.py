@@ -118,6 +118,7 @@ with the paper and what does not, and the goals.
 - *rtree's own candidates*: the search of the R*-tree's library, on one core, which ends with boxes. *rstar* walks the
   same tree in compiled code of ours and verifies what it finds.
 - *engine*: subscriptions from CQL2-JSON, publications from an Arrow table to grouped notifications.
+- *one at a time*: µs per publication, on one core; of the engine, from an object to a list of notifications.
 - Rows without times are figures and classifications, which are on that page.
 """,
     "temporal-kbn": """\

@@ -86,11 +86,11 @@ def both(a: bool | None, b: bool | None) -> bool | None:
 def scalar(node, publication):
     """A number, string, truth value or Span; None where there is none. What arithmetic takes and gives is a double."""
     if isinstance(node, Literal):
-        return plain(node.value)
+        return exact(node.value)
     if isinstance(node, Instant):
         return Span(node.micros, node.micros + (DAY - 1 if node.is_date else 0))
     if isinstance(node, Attribute):
-        return plain(publication.value(node.name))
+        return exact(publication.value(node.name))
     if node.op == "shape":
         return shape(*node.args, publication=publication)
     if node.op in ("casei", "accenti"):
@@ -145,9 +145,17 @@ def normal_form(series) -> list[float] | None:
     return [x / math.sqrt(square / len(found)) for x in found]
 
 
+def exact(value):
+    """As comparisons see it."""
+    return value if is_number(value) else plain(value)
+
+
 def plain(value):
-    if isinstance(value, bool | str | int | float):
+    """As everything else sees it: numbers are doubles."""
+    if isinstance(value, bool | str):
         return value
+    if isinstance(value, int | float):
+        return float(value)
     if isinstance(value, date):
         return Span(microseconds(value), microseconds(value))
     return None
@@ -225,16 +233,11 @@ def like(text: str, pattern: str) -> bool:
 # --- bags ---------------------------------------------------------------------------------------------------------
 
 
-def doubled(value):
-    """The same where numbers are doubles: in bags, in scores, and of what is remembered."""
-    return float(value) if is_number(value) else plain(value)
-
-
 def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
     """Every injective assignment is tried. A DATE among the members is its midnight; NaN and infinities are none."""
     if not isinstance(value, list):
         return None
-    mine = [None if isinstance(m, float) and not math.isfinite(m) else doubled(m) for m in value]
+    mine = [None if isinstance(m, float) and not math.isfinite(m) else plain(m) for m in value]
     theirs = [member(item) for item in constant.items]
     properties = [sub.args[0].value] if isinstance(sub, Call) else []
     sub = "=" if sub is None else "related" if isinstance(sub, Call) else sub.value
@@ -260,7 +263,7 @@ def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
 def member(item):
     if isinstance(item, Array):
         return [member(inner) for inner in item.items]
-    return Span(item.micros, item.micros) if isinstance(item, Instant) else doubled(item.value)
+    return Span(item.micros, item.micros) if isinstance(item, Instant) else plain(item.value)
 
 
 # --- time ---------------------------------------------------------------------------------------------------------

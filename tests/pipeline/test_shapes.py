@@ -76,7 +76,7 @@ _WORKER = """
 import pickle, sys
 subscriptions = pickle.loads(sys.stdin.buffer.read())
 view = subscriptions.view(1, 1)
-print([segment.shapes.how.structure for segment in view.index.segments])
+print([segment.lookups[0].how.structure for segment in view.index.segments])
 """
 
 

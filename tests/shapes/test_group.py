@@ -108,6 +108,7 @@ def test_a_match_is_that_of_the_loops(structure, world):
     wanted = near(rows.tolist(), radii, points.tolist())
     group = SphereGroup(rows, radii, structure=structure)
     assert answers(group.match(points), len(points)) == wanted
+    assert [answers(group.match(points[p : p + 1]), 1)[0] for p in range(len(points))] == wanted
     candidates = answers(group.candidates(points), len(points))
     assert all(few <= many for few, many in zip(wanted, candidates, strict=True))
 
@@ -125,7 +126,9 @@ def test_so_it_is_with_other_transforms(transform, world):
         chosen = Haar() if transform == "haar" else PAA(10)
     for structure in ("cascade", "scan"):
         group = SphereGroup(rows, radii, transform=chosen, structure=structure)
-        assert answers(group.match(points), len(points)) == near(rows.tolist(), radii, points.tolist())
+        wanted = near(rows.tolist(), radii, points.tolist())
+        assert answers(group.match(points), len(points)) == wanted
+        assert answers(group.match(points[:1]), min(1, len(points))) == wanted[:1]
 
 
 @pytest.mark.parametrize("structure", structures())

@@ -85,7 +85,7 @@ WITHOUT = [
 ]
 
 
-def test_a_publication_without_a_shape_is_counted_and_matches_nothing():
+def test_a_publication_without_a_shape_is_counted_and_matches_nothing(way_to_match):
     engine = tg.Engine(
         [asking("shape(close, (1, 2, 4)) <= 9"), asking("NOT shape(close, (1, 2, 4)) <= 0.1", "not"),
          asking("shape(close, 'spike') <= 99", "named"), asking("NOT shape(close, 'spike') <= 0.1", "not-named")]

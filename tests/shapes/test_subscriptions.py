@@ -11,6 +11,7 @@ import tidegate as tg
 from tests.shapes.asked_shapes import NOON, asking, near_to, published, series, told
 from tidegate.index import overflow_file
 from tidegate.index.shapes import look_up_with
+from tidegate.index.term_kinds import SHAPE
 from tidegate.language import from_json
 from tidegate.predicates import compile_filter
 from tidegate.shapes.normal_form import distance, normal
@@ -178,9 +179,9 @@ def test_series_of_several_lengths_and_attributes_lie_together():
     for i, (name, row) in enumerate(asked):
         assert [n.subscription for n in engine.publish(published(row, name=name))] == [f"s{i}"]
     (segment,) = (engine._index.compact(),)
-    assert (np.diff(segment.clauses.shape_terms.length) >= 0).all()
-    for kin in segment.shapes._kin.values():
-        assert np.shares_memory(kin.exact, segment.clauses.shape_terms.values)  # not a copy
+    assert (np.diff(segment.clauses.terms[SHAPE].length) >= 0).all()
+    for kin in segment.lookups[SHAPE]._kin.values():
+        assert np.shares_memory(kin.exact, segment.clauses.terms[SHAPE].values)  # not a copy
 
 
 def test_a_snapshot_of_many_lengths_is_few_files(tmp_path):
@@ -192,7 +193,7 @@ def test_a_snapshot_of_many_lengths_is_few_files(tmp_path):
     again = tg.Engine.load(tmp_path)
     for n, row in rows.items():
         assert [told.subscription for told in again.publish(published(row))] == [str(n)]
-    place = tmp_path / "cascades.bundle"
+    place = tmp_path / "shape.bundle"
     place.write_bytes(place.read_bytes()[:-64])
     with pytest.raises(tg.SnapshotError):
         tg.Engine.load(tmp_path)

@@ -56,6 +56,7 @@ class Batch:
     def __init__(self) -> None:
         self._points: dict[Column, Points | None] = {}
         self._shapeless: dict[str, int] = {}
+        self._shapeless_alone: set[tuple[str, int]] = set()
         self.oversized = 0
         """How many bags were too large for LIKE, of the attributes that it was asked of."""
 
@@ -79,8 +80,13 @@ class Batch:
 
     @property
     def shapeless(self) -> int:
-        """How many values had no shape, of the attributes that ``series`` was called for."""
-        return sum(self._shapeless.values())
+        """How many values had no shape, of the attributes that ``series`` was called for, and of publications alone."""
+        alone = sum(attribute not in self._shapeless for attribute, _ in self._shapeless_alone)
+        return sum(self._shapeless.values()) + alone
+
+    def has_no_shape(self, attribute: str, i: int) -> None:
+        """Note that a shape was asked of publication i alone, in an attribute whose value has none."""
+        self._shapeless_alone.add((attribute, i))
 
     def _read(self, column: Column) -> Points | None:
         raise TypeError("a batch of nothing")

@@ -17,29 +17,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.index.batch import text_buffers
+from tidegate.index.ragged import picked, starts
 from tidegate.index.segment_draft import Draft
-from tidegate.index.shape_terms import ShapeTerms, code_of, negated_of, term_of
+from tidegate.index.term_kinds import TERM_KINDS
+from tidegate.index.terms import Terms, code_of, kind_of, negated_of, term_of
 from tidegate.kernels.encode import canonical, identity
 from tidegate.predicates.column import Column
 
-__all__ = ["CLAUSE_ARRAYS", "Clauses", "TextConstants", "joined", "picked", "starts"]
+__all__ = ["CLAUSE_ARRAYS", "Clauses", "TextConstants", "joined"]
 
 #: The arrays that are saved as they are.
 CLAUSE_ARRAYS = ("start", "column", "low", "high", "owner_start", "owner", "open_start", "open_predicate")
-
-
-def starts(sizes: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each row of a ragged array begins, and the end of the last."""
-    start = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, out=start[1:])
-    return start
-
-
-def picked(start: NDArray[np.int64], rows: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Some rows of a ragged array, in that order: their own starts, and the flat positions to take."""
-    sizes = start[rows + 1] - start[rows]
-    begins = starts(sizes)
-    return begins, np.arange(begins[-1]) + np.repeat(start[rows] - begins[:-1], sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +73,10 @@ class Clauses:
     open_start: NDArray[np.int64]
     """The same for predicates that the ranges do not decide; a single zero where there are none at all."""
     open_predicate: NDArray[np.int32]
-    """Numbers of predicates, and codes below 0 of shape terms."""
+    """Numbers of predicates, and codes below 0 of terms."""
     predicates: Sequence[bytes]
-    shape_terms: ShapeTerms
+    terms: tuple[Terms, ...]
+    """By kind."""
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -129,7 +118,7 @@ class Clauses:
             open_start=open_start,
             open_predicate=opened,
             predicates=list(draft.predicates),
-            shape_terms=draft.shape_terms.shape_terms(),
+            terms=tuple(drafted.terms() for drafted in draft.terms),
         ).distinct()
 
     @staticmethod
@@ -147,10 +136,14 @@ class Clauses:
                 predicates.setdefault(predicate, len(predicates))
         ranks = {c: {text: float(i + 1) for i, text in enumerate(sorted(found))} for c, found in constants.items()}
         wanted = [clauses._wanted(dead) for clauses in several]
-        shape_terms, numbers = ShapeTerms.joined([clauses.shape_terms for clauses in several], wanted)
+        terms, numbers = [], []
+        for k, kind in enumerate(TERM_KINDS):
+            joined, new = kind.terms.joined([c.terms[k] for c in several], [w[k] for w in wanted])
+            terms.append(joined)
+            numbers.append(new)
         parts = [
-            clauses._renumbered(columns, ranks, predicates, new, dead)
-            for clauses, new in zip(several, numbers, strict=True)
+            clauses._renumbered(columns, ranks, predicates, [new[i] for new in numbers], dead)
+            for i, clauses in enumerate(several)
         ]
         sizes, column, low, high, owner, open_sizes, opened = (
             np.concatenate([part[i] for part in parts]) for i in range(7)
@@ -169,17 +162,19 @@ class Clauses:
             open_start=open_start,
             open_predicate=opened,
             predicates=list(predicates),
-            shape_terms=shape_terms,
+            terms=tuple(terms),
         ).distinct()
 
-    def _wanted(self, dead: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Which shape terms occur in a clause with a living owner."""
-        wanted = np.zeros(len(self.shape_terms), np.bool_)
-        if self.any_open and len(wanted):
+    def _wanted(self, dead: NDArray[np.uint8]) -> list[NDArray[np.bool_]]:
+        """By kind, which terms occur in a clause with a living owner."""
+        wanted = [np.zeros(len(terms), np.bool_) for terms in self.terms]
+        if self.any_open and any(map(len, wanted)):
             clause = np.repeat(np.arange(len(self)), np.diff(self.owner_start))
             lives = np.bincount(clause[dead[self.owner] == 0], minlength=len(self)) > 0
             code = self.open_predicate[np.repeat(lives, np.diff(self.open_start))]
-            wanted[term_of(code[code < 0])] = True
+            code = code[code < 0]
+            for kind, some in enumerate(wanted):
+                some[term_of(code[kind_of(code) == kind])] = True
         return wanted
 
     def _renumbered(
@@ -187,7 +182,7 @@ class Clauses:
         columns: dict[Column, int],
         ranks: dict[int, dict[str, float]],
         predicates: dict[bytes, int],
-        shape_terms: NDArray[np.int32],
+        terms: Sequence[NDArray[np.int32]],
         dead: NDArray[np.uint8],
     ) -> tuple[NDArray[Any], ...]:
         """The arrays of these clauses, one clause per living owner, in the numbers that ``joined`` has given."""
@@ -202,9 +197,11 @@ class Clauses:
         if self.any_open:
             open_start, opens = picked(self.open_start, clause_of_owner)
             code = self.open_predicate[opens]
-            opened, alike = np.empty(len(code), np.int32), code < 0
-            opened[~alike] = np.array([predicates[p] for p in self.predicates], np.int32)[code[~alike]]
-            opened[alike] = code_of(shape_terms[term_of(code[alike])], negated_of(code[alike]))
+            opened = np.empty(len(code), np.int32)
+            opened[code >= 0] = np.array([predicates[p] for p in self.predicates], np.int32)[code[code >= 0]]
+            for kind, new in enumerate(terms):
+                mine = np.flatnonzero((code < 0) & (kind_of(code) == kind))
+                opened[mine] = code_of(kind, new[term_of(code[mine])], negated_of(code[mine]))
         else:
             open_start, opened = np.zeros(len(clause_of_owner) + 1, np.int64), np.empty(0, np.int32)
         column = number[self.column[entries]]

@@ -29,7 +29,7 @@ class Newcomers:
         owner = np.array(draft.owner, np.int32)
         self._filters: Mapping[int, Filter] = dict(draft.filters)
         """The filters, by owner, of those whose clauses have predicates that ranges do not decide."""
-        self.series = tuple(draft.shape_terms.attributes)
+        self.series = draft.series
         """The attributes of which a shape is asked."""
         constants = [[text.encode() for text in draft.texts.get(c, ())] for c in range(len(draft.columns))]
         sizes = [len(text) for texts in constants for text in texts]

@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 
 from tidegate.index.axes import Axes
 from tidegate.index.batch import Batch, text_buffers
-from tidegate.index.clauses import Clauses, picked
+from tidegate.index.clauses import Clauses
+from tidegate.index.drivers import Drivers, chosen
+from tidegate.index.ragged import picked
 from tidegate.index.segment_draft import Draft
-from tidegate.index.shapes import SegmentShapes, ShapeHits
+from tidegate.index.term_kinds import TERM_KINDS
+from tidegate.index.terms import FoundTerms, TermLookup, kind_of, negated_of, term_of
 from tidegate.kernels.bits import LINE, LINE_BITS
 from tidegate.kernels.encode import encode, encode_lists, text_ranks
 from tidegate.kernels.fill import AxisRows, ClauseRanges, block_entries, fill
@@ -107,50 +110,54 @@ class Segment:
     doubtful: NDArray[np.uint64]
     repeats: bool
     """Whether some owner has several clauses."""
-    shapes: SegmentShapes | None
-    """Finds the clauses that ask for a shape term; ``alive`` has no bits for them."""
+    drivers: Drivers
+    lookups: tuple[TermLookup | None, ...]
+    """By kind, what finds the terms; None where there are none."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
         tables = sum(getattr(self, name).nbytes for name in TABLE_ARRAYS)
-        shapes = self.shapes.nbytes if self.shapes is not None else 0
-        return int(self.clauses.nbytes + tables + shapes + sum(getattr(self.axes, n).nbytes for n in AXES_ARRAYS))
+        axes = sum(getattr(self.axes, name).nbytes for name in AXES_ARRAYS)
+        terms = sum(lookup.nbytes for lookup in self.lookups if lookup is not None)
+        return int(self.clauses.nbytes + tables + axes + terms + sum(start.nbytes for start in self.drivers.starts))
 
     # --- building ---------------------------------------------------------------------------------------------------
 
     @staticmethod
     def build(draft: Draft) -> Segment:
         """A segment of the draft's clauses."""
-        return Segment._of(Clauses.drafted(draft))
+        return Segment.of(Clauses.drafted(draft))
 
     @staticmethod
     def merge(segments: Sequence[Segment], dead: NDArray[np.uint8]) -> Segment:
         """One segment of the clauses of several, without those whose owners are all dead."""
-        return Segment._of(Clauses.joined([segment.clauses for segment in segments], dead))
+        return Segment.of(Clauses.joined([segment.clauses for segment in segments], dead))
 
     def shifted(self, by: int) -> Segment:
         """The same segment with ``by`` added to every owner's number; all other arrays are shared."""
         return replace(self, clauses=replace(self.clauses, owner=self.clauses.owner + np.int32(by)))
 
     @staticmethod
-    def _of(unordered: Clauses) -> Segment:
-        axes, first, last = Axes.fit(
-            unordered.start, unordered.column, unordered.low, unordered.high, len(unordered.columns)
-        )
+    def of(unordered: Clauses) -> Segment:
+        """A segment of clauses, which it brings into an order."""
+        tabled, driven, drivers = chosen(unordered)
+        some = unordered.ordered(tabled)[0] if len(driven) else unordered
+        axes, first, last = Axes.fit(some.start, some.column, some.low, some.high, len(some.columns))
         codes = axes.codes
-        sequence = order(unordered.start, unordered.column, first, last, codes, LINE_BITS)
-        clauses, moved = unordered.ordered(sequence)
+        sequence = order(some.start, some.column, first, last, codes, LINE_BITS)
+        _, moved = picked(some.start, sequence)
         first, last = first[moved], last[moved]
-        entries = block_entries(clauses.start, clauses.column, first, last, codes, axes.rows)
+        clauses, _ = unordered.ordered(np.concatenate([tabled[sequence], driven]))
+        start = clauses.start[: len(tabled) + 1]
+        column = clauses.column[: start[-1]]
+        entries = block_entries(start, column, first, last, codes, axes.rows)
         blocks = len(entries.start) - 1
         table = np.zeros(entries.offset[-1], np.uint64)
         summary = np.full((axes.row_start[-1] + len(clauses.columns), max(1, -(-blocks // 64))), ~np.uint64(0))
-        ranges = ClauseRanges(clauses.start, clauses.column, clauses.low, clauses.high)
+        ranges = ClauseRanges(start, column, clauses.low[: start[-1]], clauses.high[: start[-1]])
         rows = AxisRows(axes.row_start, axes.row_of_code, codes, axes.bucketed, axes.rows)
         fill(ranges, first, last, rows, entries, table, summary)
-        shapes = SegmentShapes(clauses) if len(clauses.shape_terms) else None
-        found_by_tables = np.arange(len(clauses)) if shapes is None else np.flatnonzero(shapes.driver < 0)
         return Segment(
             clauses=clauses,
             axes=axes,
@@ -159,10 +166,14 @@ class Segment:
             entry_offset=entries.offset,
             table=table,
             summary=summary,
-            alive=_bits(found_by_tables, blocks),
-            doubtful=_bits(_several(clauses.start, clauses.column, axes.bucketed), blocks),
+            alive=_bits(np.arange(len(tabled)), blocks),
+            doubtful=_bits(_several(start, column, axes.bucketed), blocks),
             repeats=len(np.unique(clauses.owner)) < len(clauses.owner),
-            shapes=shapes,
+            drivers=drivers,
+            lookups=tuple(
+                kind.lookup(terms, np.diff(begins) > 0) if len(terms) else None
+                for kind, terms, begins in zip(TERM_KINDS, clauses.terms, drivers.starts, strict=True)
+            ),
         )
 
     # --- matching ---------------------------------------------------------------------------------------------------
@@ -181,11 +192,17 @@ class Segment:
             if plain:
                 rows, owners = rows_of_runs(end - begin, runs, hits)
             else:
-                near = self.shapes.near(batch, begin, end) if self.shapes is not None else None
-                runs, hits, more = self._driven(encoded, near, runs, hits) if near is not None else (runs, hits, [])
+                terms = [None if lookup is None else lookup.found(batch, begin, end) for lookup in self.lookups]
+                settled: list[Hits] = []
+                for kind, found_terms in enumerate(terms):
+                    if found_terms is not None:
+                        with_more, without = self._driven(encoded, kind, found_terms)
+                        runs, hits = _followed(runs, hits, *with_more)
+                        settled.append(without)
                 if clauses.any_open:
-                    self._settle(batch, begin, runs, hits, near)
-                runs, hits = _followed(runs, hits, *more) if more else (runs, hits)
+                    self._settle(batch, begin, runs, hits, terms)
+                for more in settled:
+                    runs, hits = _followed(runs, hits, *more)
                 stamps = np.zeros(len(dead), np.int32) if self.repeats else _NOWHERE
                 rows, owners = owners_of_hits(end - begin, runs, hits, clauses.owner_start, clauses.owner, dead, stamps)
             start[begin + 1 : end + 1] = found.length + rows[1:]
@@ -230,12 +247,11 @@ class Segment:
         all_runs = np.concatenate([runs for runs, _ in parts]) if parts else np.empty((0, 3), np.int64)
         return all_runs, np.concatenate([hits for _, hits in parts]) if parts else np.empty(0, np.int32)
 
-    def _driven(
-        self, encoded: _Encoded, near: ShapeHits, runs: NDArray[np.int64], hits: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], Hits]:
-        """The hits with those that shape terms led to and that have open predicates left; and, apart, those without."""
-        assert self.shapes is not None
-        publication, clause = self.shapes.driven(near)
+    def _driven(self, encoded: _Encoded, kind: int, found: FoundTerms) -> tuple[Hits, Hits]:
+        """The hits that terms of a kind led to: those that have open predicates left, and those without."""
+        publication, term = found.pairs
+        begins, clause = picked(self.drivers.starts[kind], term)
+        publication, clause = np.repeat(publication, np.diff(begins)), clause.astype(np.int32)
         value, code, _, (list_start, _, _, list_value) = encoded
         clauses = self.clauses
         ranges = ClauseRanges(clauses.start, clauses.column, clauses.low, clauses.high)
@@ -243,7 +259,7 @@ class Segment:
         several = clauses.open_start[clause + 1] - clauses.open_start[clause] > 1
         with_more = _runs(publication[held & several]), clause[held & several]
         settled = _runs(publication[held & ~several]), clause[held & ~several]
-        return *_followed(runs, hits, *with_more), settled
+        return with_more, settled
 
     def _encoded(self, batch: Batch, begin: int, end: int) -> _Encoded:
         """The batch on this segment's axes: points, codes, rows, and the same for lists of points."""
@@ -285,24 +301,29 @@ class Segment:
         return ranks
 
     def _settle(
-        self, batch: Batch, begin: int, runs: NDArray[np.int64], hits: NDArray[np.int32], near: ShapeHits | None
+        self,
+        batch: Batch,
+        begin: int,
+        runs: NDArray[np.int64],
+        hits: NDArray[np.int32],
+        terms: Sequence[FoundTerms | None],
     ) -> None:
         """Refute, by writing −1, the hits whose remaining predicates do not hold."""
         clauses = self.clauses
         publication, position = open_hits(runs, hits, clauses.open_start)
         begins, opens = picked(clauses.open_start, hits[position])
         sizes = np.diff(begins)
-        which, hit = clauses.open_predicate[opens], np.repeat(position, sizes)
-        rows = np.repeat(publication, sizes) + begin
-        if near is not None:
-            alike = which < 0
-            refuted = hit[alike][~near.holds(rows[alike] - begin, which[alike])]
-            which, hit, rows = which[~alike], hit[~alike], rows[~alike]
-        if len(which):
-            held = self._held(batch, which, rows)
-            hits[hit[~held]] = -1
-        if near is not None:
-            hits[refuted] = -1
+        which, hit, rows = clauses.open_predicate[opens], np.repeat(position, sizes), np.repeat(publication, sizes)
+        for kind, found in enumerate(terms):
+            if found is not None:
+                mine = np.flatnonzero((which < 0) & (kind_of(which) == kind))
+                code = which[mine].astype(np.int64)
+                held = found.holds(rows[mine], term_of(code), negated_of(code))
+                hits[hit[mine[~held]]] = -1
+        others = np.flatnonzero((which >= 0) & (hits[hit] >= 0))
+        if len(others):
+            held = self._held(batch, which[others], rows[others] + begin)
+            hits[hit[others[~held]]] = -1
 
     def _held(self, batch: Batch, which: NDArray[np.int32], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether predicates hold for publications, each pair asked once, those of one kind together."""

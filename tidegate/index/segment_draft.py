@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection
 from math import inf
+from typing import Any
 
 import numpy as np
 import orjson
@@ -16,12 +17,13 @@ from numpy.typing import NDArray
 
 from tidegate.errors import LimitError
 from tidegate.index.shape_terms import DraftedShapeTerms
+from tidegate.index.term_kinds import KIND_OF_PREDICATE, SHAPE, TERM_KINDS
+from tidegate.index.terms import code_of
 from tidegate.language import to_json
 from tidegate.predicates.column import Column
 from tidegate.predicates.filter import Filter
-from tidegate.predicates.predicate import Clause, Predicate, Within
+from tidegate.predicates.predicate import Clause, Hull, Predicate, Within
 from tidegate.predicates.ranges import TOP, Ranges, intersect
-from tidegate.predicates.shape import ShapePredicate
 
 __all__ = ["Draft", "stored"]
 
@@ -56,9 +58,9 @@ class Draft:
         self.owner = array("i")
         self.open_start = array("q", [0])
         self.open_predicate = array("i")
-        """What the ranges leave open: predicates by number, and shape terms by a code below 0."""
+        """What the ranges leave open: predicates by number, and terms by a code below 0."""
         self.predicates: dict[bytes, int] = {}
-        self.shape_terms = DraftedShapeTerms()
+        self.terms = tuple(kind.drafted() for kind in TERM_KINDS)
         self.filters: dict[int, Filter] = {}
         """The filters, by owner, that ranges alone do not decide: a scan asks them themselves."""
         self.work = 0
@@ -91,6 +93,13 @@ class Draft:
             self.filters.clear()
 
     @property
+    def series(self) -> tuple[str, ...]:
+        """The attributes of which a shape is asked."""
+        drafted = self.terms[SHAPE]
+        assert isinstance(drafted, DraftedShapeTerms)
+        return drafted.attributes
+
+    @property
     def is_scanned(self) -> bool:
         """Whether a scan is possible; a larger draft does not keep what that needs."""
         return self.work <= _MOST_SCANNED
@@ -105,19 +114,26 @@ class Draft:
         hull: dict[Column, Ranges] = {}
         opened: list[int] = []
         for predicate in clause:
-            settled = predicate.exact
-            for column, ranges in predicate.hull:
+            term, settled = self._term(predicate), predicate.exact
+            for column, ranges in predicate.hull if term is None else term[0]:
                 if column not in hull:
                     hull[column] = ranges
                 elif column.how.is_many:  # "some point in A and some point in B" is not "some point in A and B"
                     settled = False
                 else:
                     hull[column] = intersect(hull[column], ranges)
-            if isinstance(predicate, ShapePredicate):
-                opened.append(self.shape_terms.code(predicate))
+            if term is not None:
+                opened.append(term[1])
             elif not settled:
                 opened.append(self.predicates.setdefault(stored(predicate), len(self.predicates)))
         return hull.items(), opened
+
+    def _term(self, predicate: Any) -> tuple[Hull, int] | None:
+        """The ranges beside the term of a predicate, and the term's code; None for one that is no term."""
+        kind = KIND_OF_PREDICATE.get(type(predicate))
+        if kind is None or (number := self.terms[kind].number(predicate)) is None:
+            return None
+        return self.terms[kind].ranges(predicate), int(code_of(kind, number, predicate.negated))
 
     def _append(self, number: int, ranges: Ranges) -> None:
         if number in self.texts:

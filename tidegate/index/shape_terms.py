@@ -1,8 +1,7 @@
 """Shape terms: what the shape predicates of an index ask, as flat arrays.
 
 A shape term is an attribute, a series and a tolerance; a series is kept once, however many tolerances and attributes it
-occurs with. ``Clauses`` writes a shape predicate as a negative number, which encodes the shape term and whether it is
-negated. ``Draft`` collects terms in ``DraftedShapeTerms``; ``index/shapes.py`` looks them up, nothing here does.
+occurs with. ``Draft`` collects terms in ``DraftedShapeTerms``; ``index/shapes.py`` looks them up, nothing here does.
 """
 
 from __future__ import annotations
@@ -10,37 +9,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, nextafter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.index.offsets import below, fits, offsets
 from tidegate.index.overflow_file import OverflowFile
+from tidegate.index.terms import DraftedTerms, Terms
+from tidegate.predicates.predicate import Hull
 from tidegate.predicates.shape import ShapePredicate
 
-__all__ = ["SHAPE_TERM_ARRAYS", "DraftedShapeTerms", "ShapeTerms", "code_of", "negated_of", "term_of"]
+__all__ = ["DraftedShapeTerms", "ShapeTerms"]
 
 #: The arrays that are saved as they are.
-SHAPE_TERM_ARRAYS = ("attribute", "series", "bound", "key", "length", "start", "values")
-
-
-def code_of(term: Any, negated: Any) -> Any:
-    """The negative number for a shape term in ``Clauses.open_predicate``; also for arrays of them."""
-    return -1 - (2 * term + negated)
-
-
-def term_of(code: Any) -> Any:
-    """The shape term of such a number."""
-    return (-1 - code) >> 1
-
-
-def negated_of(code: Any) -> Any:
-    """Whether such a number says that the term is negated."""
-    return (-1 - code) & 1 == 1
+_ARRAYS = ("attribute", "series", "bound", "key", "length", "start", "values")
 
 
 @dataclass(frozen=True, slots=True)
-class ShapeTerms:
+class ShapeTerms(Terms):
     """The shape terms of some clauses, as arrays by term and by series."""
 
     attributes: tuple[str, ...]
@@ -60,9 +47,39 @@ class ShapeTerms:
         return len(self.series)
 
     @property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {name: getattr(self, name) for name in _ARRAYS}
+
+    @property
+    def facts(self) -> list[str]:
+        """The attributes."""
+        return list(self.attributes)
+
+    @classmethod
+    def restored(cls, facts: Any, arrays: dict[str, NDArray[Any]]) -> Self:
+        return cls(tuple(facts), **{name: arrays[name] for name in _ARRAYS})
+
+    def check(self) -> None:
+        series = len(self.length)
+        offsets("shape-start", self.start, series, len(self.values))
+        below("shape-series", self.series, series)
+        below("shape-attribute", self.attribute, len(self.attributes))
+        fits("shape-key", self.key.shape, (series, 16))
+        fits("shape-bound", self.bound.shape, self.series.shape)
+        fits("shape-attribute", self.attribute.shape, self.series.shape)
+        stretched = self.length == 0
+        if not (stretched | (np.diff(self.start) == self.length)).all():
+            raise ValueError("series of another length than theirs")
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """0: all shape terms are looked up in any case, and nothing is dearer to decide."""
+        return np.zeros(len(self))
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all but the values, which are read only in doubt and may lie in a file."""
-        return int(sum(getattr(self, name).nbytes for name in SHAPE_TERM_ARRAYS if name != "values"))
+        return int(sum(getattr(self, name).nbytes for name in _ARRAYS if name != "values"))
 
     def of_series(self, s: int) -> NDArray[np.float64]:
         """The numbers of a series."""
@@ -72,22 +89,21 @@ class ShapeTerms:
     def joined(
         several: Sequence[ShapeTerms], wanted: Sequence[NDArray[np.bool_]]
     ) -> tuple[ShapeTerms, list[NDArray[np.int32]]]:
-        """The wanted terms of several, joined, and the new number of each old term, −1 where it is not wanted."""
         drafted, numbers = DraftedShapeTerms(), []
         for shape_terms, some in zip(several, wanted, strict=True):
             new = np.full(len(shape_terms), -1, np.int32)
             keys = [row.tobytes() for row in shape_terms.key]
             for i in np.flatnonzero(some):
                 s = shape_terms.series[i]
-                new[i] = drafted.number(
+                new[i] = drafted.number_of(
                     shape_terms.attributes[shape_terms.attribute[i]], keys[s], int(shape_terms.length[s]),
                     float(shape_terms.bound[i]), shape_terms.of_series(s),
                 )  # fmt: skip
             numbers.append(new)
-        return drafted.shape_terms(), numbers
+        return drafted.terms(), numbers
 
 
-class DraftedShapeTerms:
+class DraftedShapeTerms(DraftedTerms):
     """The shape terms of a draft, which are still being collected."""
 
     def __init__(self) -> None:
@@ -103,13 +119,16 @@ class DraftedShapeTerms:
         """The attributes of which a shape is asked."""
         return tuple(self._attributes)
 
-    def code(self, shape: ShapePredicate) -> int:
-        """The negative number that stands for the predicate in ``Clauses.open_predicate``."""
-        bound = nextafter(shape.bound, -inf) if shape.strict else shape.bound
-        number = self.number(shape.attribute, bytes.fromhex(shape.key), shape.length, bound, shape.values)
-        return int(code_of(number, int(shape.negated)))
+    def number(self, predicate: ShapePredicate) -> int:
+        bound = nextafter(predicate.bound, -inf) if predicate.strict else predicate.bound
+        key = bytes.fromhex(predicate.key)
+        return self.number_of(predicate.attribute, key, predicate.length, bound, predicate.values)
 
-    def number(self, attribute: str, key: bytes, length: int, bound: float, values: NDArray[np.float64]) -> int:
+    def ranges(self, predicate: ShapePredicate) -> Hull:
+        """The lengths that the series may have: a lookup knows only those that have terms."""
+        return predicate.hull
+
+    def number_of(self, attribute: str, key: bytes, length: int, bound: float, values: NDArray[np.float64]) -> int:
         """The number of a shape term, a new one if it is not known."""
         a = self._attributes.setdefault(attribute, len(self._attributes))
         s = self._series.get((key, length))
@@ -120,8 +139,7 @@ class DraftedShapeTerms:
             self._asked_of.append(a)
         return self._numbers.setdefault((a, s, bound), len(self._numbers))
 
-    def shape_terms(self) -> ShapeTerms:
-        """All terms collected so far, as arrays."""
+    def terms(self) -> ShapeTerms:
         given = np.array(list(self._numbers), np.float64).reshape(-1, 3)
         attribute, series, bound = given[:, 0].astype(np.uint16), given[:, 1].astype(np.int64), given[:, 2].copy()
         sizes, values = np.array(self._sizes, np.int64), self._overflow.doubles()

@@ -1,8 +1,7 @@
 """The shapes of a segment: which of its shape terms the publications of a batch have, all looked up together.
 
-A shape term is the dearest part of a clause to decide, so ``SegmentShapes`` finds a clause through one of its shape
-terms, its *driver*, and ``Segment`` checks the other conditions of the clause only then. Shape terms of one attribute
-and one length form a ``SphereGroup``; those that are stretched are drawn at the length of each publication.
+Shape terms of one attribute and one length form a ``SphereGroup``; those that are stretched are drawn at the length of
+each publication.
 """
 
 from __future__ import annotations
@@ -14,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.index.batch import Batch
-from tidegate.index.clauses import Clauses, starts
-from tidegate.index.shape_terms import ShapeTerms, negated_of, term_of
-from tidegate.kernels.shape import distances, normal_forms, pair_distances
-from tidegate.predicates.shape import drawn
+from tidegate.index.ragged import starts
+from tidegate.index.shape_terms import ShapeTerms
+from tidegate.index.terms import FoundTerms, TermLookup
+from tidegate.kernels.shape import distances, normal_form, normal_forms, pair_distances
+from tidegate.predicates.column import Row
+from tidegate.predicates.shape import drawn, numbers_of
 from tidegate.shapes.normal_form import LONGEST, SHORTEST
 from tidegate.shapes.sphere_group import DEFAULT_HOW, ShapeLookup, SphereGroup
 
@@ -25,6 +26,9 @@ __all__ = ["SegmentShapes", "ShapeHits", "look_up_with", "looked_up_with"]
 
 #: Numbers of series that are brought to normal form together.
 _TOGETHER = 1 << 22
+
+#: The number of a publication alone.
+_ALONE = np.zeros(1, np.int64)
 
 _how: list[ShapeLookup] = [DEFAULT_HOW]
 
@@ -41,8 +45,8 @@ def looked_up_with() -> ShapeLookup:
     return _how[0]
 
 
-class ShapeHits:
-    """What ``SegmentShapes.near`` found for some publications: pairs of a publication and a shape term it has."""
+class ShapeHits(FoundTerms):
+    """What ``SegmentShapes.found`` has found for some publications: pairs of a publication and a shape term it has."""
 
     def __init__(self, shape_terms: ShapeTerms, publications: int) -> None:
         self._shape_terms = shape_terms
@@ -50,6 +54,7 @@ class ShapeHits:
         self._blank: list[tuple[NDArray[np.int64], int]] = []
         self._has_shape = np.zeros((len(shape_terms.attributes), publications), np.bool_)
         self._sorted: list[NDArray[np.int64]] = []
+        self.shapeless: list[str] = []
 
     def take(self, publication: NDArray[np.int64], term: NDArray[np.int64]) -> None:
         """Record pairs of publications and shape terms that they have."""
@@ -65,7 +70,6 @@ class ShapeHits:
 
     @property
     def pairs(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Publications and shape terms, publications in ascending order."""
         publication = np.concatenate([np.empty(0, np.int64), *(p for p, _ in self._pairs)])
         term = np.concatenate([np.empty(0, np.int64), *(a for _, a in self._pairs)])
         if len(self._pairs) > 1:
@@ -73,9 +77,9 @@ class ShapeHits:
             publication, term = publication[order], term[order]
         return publication, term
 
-    def holds(self, publication: NDArray[np.int64], code: NDArray[Any]) -> NDArray[np.bool_]:
-        """Whether publications have shape terms, pair by pair; where the code is negated, whether they have not."""
-        term, negated = term_of(code.astype(np.int64)), negated_of(code)
+    def holds(
+        self, publication: NDArray[np.int64], term: NDArray[np.int64], negated: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
         asked = publication * len(self._shape_terms) + term
         near = _among(asked, self._keys(0))
         # The length need not be compared: it is one of the ranges of the clause, which held.
@@ -111,13 +115,13 @@ class _TermsOfLength:
     exact: NDArray[np.float64]
 
 
-class SegmentShapes:
+class SegmentShapes(TermLookup):
     """All shape terms of a segment's clauses."""
 
     def __init__(
-        self, clauses: Clauses, how: ShapeLookup | None = None, saved: dict[str, NDArray[Any]] | None = None
+        self, shape_terms: ShapeTerms, how: ShapeLookup | None = None, saved: dict[str, NDArray[Any]] | None = None
     ) -> None:
-        self._shape_terms = shape_terms = clauses.shape_terms
+        self._shape_terms = shape_terms
         self.how = _how[0] if how is None else how
         self._kin: dict[tuple[int, int], _TermsOfLength] = {}
         self._stretched: dict[int, list[tuple[int, NDArray[np.int64]]]] = {}
@@ -134,12 +138,15 @@ class SegmentShapes:
             else:
                 series, first = np.unique(shape_terms.series[mine], return_index=True)
                 self._stretched[at[0]] = list(zip(series.tolist(), np.split(mine, first[1:]), strict=True))
-        self.driver, self._driven_start, self._driven = _drivers(clauses)
 
     @staticmethod
-    def saved(clauses: Clauses, how: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SegmentShapes:
-        """The shapes of a snapshot. Its arrays are built again if it was saved with a transform that has no name."""
-        return SegmentShapes(clauses, ShapeLookup.restored(how), arrays if how["transform"] else None)
+    def of(
+        terms: ShapeTerms, drives: NDArray[np.bool_], facts: Any = None, arrays: dict[str, NDArray[Any]] | None = None
+    ) -> SegmentShapes:
+        """The shapes of a segment. If it was saved with a transform that has no name, its arrays are built again."""
+        if facts is None:
+            return SegmentShapes(terms)
+        return SegmentShapes(terms, ShapeLookup.restored(facts), arrays if facts["transform"] else None)
 
     def _kindred(
         self, mine: NDArray[np.int64], at: tuple[int, int], saved: dict[str, NDArray[Any]] | None
@@ -165,22 +172,24 @@ class SegmentShapes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that matching reads."""
         return self._shape_terms.nbytes + sum(kin.group.nbytes for kin in self._kin.values())
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a snapshot keeps beside the shape terms, by name."""
         return {
             f"{_prefix(at)}{name}": array
             for at, kin in self._kin.items()
             for name, array in kin.group.arrays.items()
         }  # fmt: skip
 
+    @property
+    def facts(self) -> Any:
+        """The transform and the structure."""
+        return self.how.plain()
+
     # --- matching ---------------------------------------------------------------------------------------------------
 
-    def near(self, batch: Batch, begin: int, end: int) -> ShapeHits:
-        """The shape terms of publications begin … end, which are numbered from 0."""
+    def found(self, batch: Batch, begin: int, end: int) -> ShapeHits:
         found = ShapeHits(self._shape_terms, end - begin)
         for a, attribute in enumerate(self._shape_terms.attributes):
             series = batch.series(attribute)
@@ -189,8 +198,7 @@ class SegmentShapes:
             offsets = series.offsets[begin : end + 1]
             lengths = np.diff(offsets)
             for n in np.unique(lengths).tolist():
-                kin, stretched = self._kin.get((a, n)), self._stretched.get(a)
-                if not SHORTEST <= n <= LONGEST or (kin is None and stretched is None):
+                if not SHORTEST <= n <= LONGEST or ((a, n) not in self._kin and a not in self._stretched):
                     continue
                 everyone = np.flatnonzero(lengths == n)
                 step = max(1, _TOGETHER // n)
@@ -200,12 +208,30 @@ class SegmentShapes:
                     normal_forms(offsets, series.points, rows, normals, held)
                     if not held.all():
                         rows, normals = rows[held], normals[held]
-                    found.have_shape(a, rows)
-                    if kin is not None:
-                        _matched(kin, rows, normals, found)
-                    for s, theirs in stretched or ():
-                        self._drawn(s, theirs, rows, normals, found)
+                    self._near(a, rows, normals, found)
         return found
+
+    def alone(self, row: Row) -> ShapeHits:
+        found = ShapeHits(self._shape_terms, 1)
+        for a, attribute in enumerate(self._shape_terms.attributes):
+            value = row.value(attribute)
+            numbers = numbers_of(value)
+            n = 0 if numbers is None else len(numbers)
+            normals = np.empty((1, n))
+            if SHORTEST <= n <= LONGEST and normal_form(numbers, normals[0]):
+                self._near(a, _ALONE, normals, found)
+            elif value is not None:
+                found.shapeless.append(attribute)
+        return found
+
+    def _near(self, a: int, rows: NDArray[np.int64], normals: NDArray[np.float64], found: ShapeHits) -> None:
+        """Record what publications have, of which these are the normal forms of attribute a."""
+        found.have_shape(a, rows)
+        kin = self._kin.get((a, normals.shape[1]))
+        if kin is not None:
+            _matched(kin, rows, normals, found)
+        for s, theirs in self._stretched.get(a, ()):
+            self._drawn(s, theirs, rows, normals, found)
 
     def _drawn(
         self,
@@ -224,14 +250,6 @@ class SegmentShapes:
         publication, which = np.nonzero(far[:, None] <= self._shape_terms.bound[shape_terms])
         found.take(rows[publication], shape_terms[which])
 
-    def driven(self, near: ShapeHits) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        """Publications, in ascending order, and the clauses whose drivers are among their shape terms."""
-        publication, term = near.pairs
-        sizes = self._driven_start[term + 1] - self._driven_start[term]
-        begins = starts(sizes)
-        at = np.arange(begins[-1]) + np.repeat(self._driven_start[term] - begins[:-1], sizes)
-        return np.repeat(publication, sizes), self._driven[at]
-
 
 def _matched(kin: _TermsOfLength, rows: NDArray[np.int64], normals: NDArray[np.float64], found: ShapeHits) -> None:
     start, near = kin.group.match(normals)
@@ -247,18 +265,5 @@ def _matched(kin: _TermsOfLength, rows: NDArray[np.int64], normals: NDArray[np.f
     found.take(rows[np.repeat(publication, sizes)[kept]], kin.term[at[kept]])
 
 
-def _drivers(clauses: Clauses) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """The driver of each clause, −1 for none, and, as starts and numbers, the clauses that each shape term drives."""
-    driver = np.full(len(clauses), -1, np.int32)
-    clause = np.repeat(np.arange(len(clauses)), np.diff(clauses.open_start)) if clauses.any_open else np.empty(0, int)
-    code = clauses.open_predicate
-    asks = np.flatnonzero((code < 0) & ~negated_of(code))[::-1]  # the first of a clause is written last
-    driver[clause[asks]] = term_of(code[asks])
-    order = np.argsort(driver, kind="stable")
-    order = order[driver[order] >= 0]
-    start = starts(np.bincount(driver[order], minlength=len(clauses.shape_terms)))
-    return driver, start, order.astype(np.int32)
-
-
 def _prefix(at: tuple[int, int]) -> str:
-    return f"shapes-{at[0]}-{at[1]}-"
+    return f"{at[0]}-{at[1]}-"

@@ -2,7 +2,7 @@
 
 ``Segment.match`` takes a batch column by column, which costs a hundred microseconds before anything is matched.
 ``SingleSegment`` holds the same arrays in the order of the arguments of ``select_one``, which matches one publication
-in one call. Only what ranges do not decide comes back to Python.
+in one call. Only what ranges do not decide, and what terms lead to, comes back to Python.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 from tidegate.index.batch import Batch
 from tidegate.index.clauses import joined
 from tidegate.index.publication_points import Layout, PublicationPoints
+from tidegate.index.ragged import picked
 from tidegate.index.segment import Segment, predicate_of
+from tidegate.index.terms import FoundTerms, kind_of, negated_of, term_of
 from tidegate.kernels.bits import LINE_BITS
 from tidegate.kernels.matched_owners import owners_of_clauses
-from tidegate.kernels.select_one import select_one, select_one_aside
+from tidegate.kernels.select_one import ranges_hold_one, select_one, select_one_aside
 from tidegate.predicates.column import Row
 
 __all__ = ["OwnersFound", "SingleSegment"]
@@ -97,28 +99,46 @@ class SingleSegment:
     ) -> None:
         """Find the living owners of the clauses that hold for publication i of the batch, which has these points."""
         segment = self.segment
-        if segment.shapes is not None:  # series are looked up in a batch
-            start, owners = segment.match(batch, dead, some_dead)
-            mine = owners[start[i] : start[i + 1]]
-            if found.length + len(mine) > len(found.array):
-                found.grow(len(mine))
-            found.array[found.length : found.length + len(mine)] = mine
-            found.length += len(mine)
-            return
         clauses = segment.clauses
         plain = not (some_dead or segment.repeats or clauses.any_open)  # every hit is a match of all its owners
-        while True:
+        n = found.length
+        while segment.drivers.tabled:
             n = self._select(*points.arrays, *self._arrays, plain, self._room, found.length, found.array)
             if n >= 0:
                 break
             found.grow(len(found.array) + self._room)
         if plain:
             found.length = n
-        elif n > found.length:
-            hits = found.array[found.length : n].copy()
-            if clauses.any_open:
-                hits = self._settled(hits, batch.row(i))
+            return
+        hits = found.array[found.length : n].copy()
+        if clauses.any_open:
+            hits = self._with_terms(hits, points, batch, i)
+        if len(hits):
             found.length = self._owned(hits, dead, found)
+
+    def _with_terms(
+        self, hits: NDArray[np.int32], points: PublicationPoints, batch: Batch, i: int
+    ) -> NDArray[np.int32]:
+        """The hits whose remaining predicates hold, with those that terms led to."""
+        segment, row, driven = self.segment, batch.row(i), []
+        terms = [None if lookup is None else lookup.alone(row) for lookup in segment.lookups]
+        for begins, found in zip(segment.drivers.starts, terms, strict=True):
+            if found is None:
+                continue
+            for attribute in found.shapeless:
+                batch.has_no_shape(attribute, i)
+            if len(term := found.pairs[1]):
+                driven.append(picked(begins, term)[1].astype(np.int32))
+        if not driven:
+            return self._settled(hits, row, terms) if len(hits) else hits
+        clause, clauses = np.concatenate(driven), segment.clauses
+        held = ranges_hold_one(
+            *points.arrays, *self._arrays[:4], clause, clauses.start, clauses.column, clauses.low, clauses.high
+        )
+        clause = clause[held]
+        several = clauses.open_start[clause + 1] - clauses.open_start[clause] > 1
+        open_hits = np.concatenate([hits, clause[several]])
+        return np.concatenate([self._settled(open_hits, row, terms), clause[~several]])
 
     def _owned(self, hits: NDArray[np.int32], dead: NDArray[np.uint8], found: OwnersFound) -> int:
         clauses = self.segment.clauses
@@ -130,21 +150,26 @@ class SingleSegment:
                 return int(n)
             found.grow(2 * len(found.array))
 
-    def _settled(self, hits: NDArray[np.int32], row: Row) -> NDArray[np.int32]:
+    def _settled(self, hits: NDArray[np.int32], row: Row, terms: list[FoundTerms | None]) -> NDArray[np.int32]:
         """The hits whose remaining predicates hold."""
         clauses = self.segment.clauses
-        begins, ends = clauses.open_start[hits].tolist(), clauses.open_start[hits + 1].tolist()
-        if begins == ends:
+        begins, opens = picked(clauses.open_start, hits)
+        if not len(opens):
             return hits
+        which, hit = clauses.open_predicate[opens], np.repeat(np.arange(len(hits)), np.diff(begins))
+        kept = np.ones(len(hits), np.bool_)
+        for kind, found in enumerate(terms):
+            if found is not None:
+                mine = np.flatnonzero((which < 0) & (kind_of(which) == kind))
+                code = which[mine].astype(np.int64)
+                held = found.holds(np.zeros(len(mine), np.int64), term_of(code), negated_of(code))
+                kept[hit[mine[~held]]] = False
         known: dict[int, bool] = {}
-        kept = []
-        for k, (begin, end) in enumerate(zip(begins, ends, strict=True)):
-            for which in clauses.open_predicate[begin:end].tolist():
-                held = known.get(which)
-                if held is None:
-                    held = known[which] = predicate_of(clauses.predicates[which]).holds(row)
-                if not held:
-                    break
-            else:
-                kept.append(k)
+        others = np.flatnonzero(which >= 0)
+        for k, number in zip(hit[others].tolist(), which[others].tolist(), strict=True):
+            if kept[k]:
+                is_held = known.get(number)
+                if is_held is None:
+                    is_held = known[number] = predicate_of(clauses.predicates[number]).holds(row)
+                kept[k] = is_held
         return hits[kept]

@@ -21,23 +21,23 @@ from numpy.typing import NDArray
 
 from tidegate import array_bundle
 from tidegate.errors import SnapshotError, shown
+from tidegate.index import older_snapshots
 from tidegate.index.axes import Axes
 from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.clauses import CLAUSE_ARRAYS, Clauses, TextConstants
+from tidegate.index.drivers import Drivers
 from tidegate.index.index import Index
 from tidegate.index.segment import AXES_ARRAYS, TABLE_ARRAYS, Segment
-from tidegate.index.shape_terms import SHAPE_TERM_ARRAYS, ShapeTerms
-from tidegate.index.shapes import SegmentShapes
-from tidegate.index.soundness import check, check_shape_terms
+from tidegate.index.soundness import check, check_terms
+from tidegate.index.term_kinds import TERM_KINDS
+from tidegate.index.terms import TermLookup
 from tidegate.predicates.column import Column
 from tidegate.sealed_directory import Seal, seal
 
 __all__ = ["FORMAT", "assembled", "count", "load", "read", "read_arrow", "save", "write", "write_array", "write_arrow"]
 
-#: To be raised whenever a file of an older program could be misread. The one before had no seal and is read too.
-FORMAT, _BEFORE = 4, 3
-#: The file of the arrays of all ``SphereGroup`` cascades.
-_CASCADES = "cascades.bundle"
+#: To be raised whenever a file of an older program could be misread. Of those before, 3 had no seal.
+FORMAT, _WITHOUT_SEAL = 5, 3
 
 
 def save(
@@ -93,13 +93,16 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
     arrays["owner"] = new_number[clauses.owner]
     arrays |= {name: getattr(segment, name) for name in TABLE_ARRAYS}
     arrays |= {f"axes-{name}": getattr(segment.axes, name) for name in AXES_ARRAYS}
-    arrays |= {f"shape-term-{name}": getattr(clauses.shape_terms, name) for name in SHAPE_TERM_ARRAYS}
+    for kind, terms, begins in zip(TERM_KINDS, clauses.terms, segment.drivers.starts, strict=True):
+        arrays |= {f"{kind.name}-term-{name}": array for name, array in terms.arrays.items()}
+        arrays[f"{kind.name}-drives"] = begins
     for c, texts in clauses.texts.items():
         arrays |= {f"text-{c}-offsets": texts.offsets, f"text-{c}-letters": texts.letters}
     for name, array in arrays.items():
         write_array(directory / f"{name}.npy", array)
-    if segment.shapes is not None:  # one file: there may be hundreds of lengths, and a process opens only so many
-        array_bundle.write(directory / _CASCADES, segment.shapes.arrays)
+    for kind, lookup in zip(TERM_KINDS, segment.lookups, strict=True):
+        if lookup is not None:  # one file: a lookup may have hundreds of arrays, and a process opens only so many
+            array_bundle.write(directory / f"{kind.name}.bundle", lookup.arrays)
     write_arrow(directory / "subscriptions.arrow", catalogue.table(numbers))
     predicates = pa.table({"predicate": pa.array([bytes(p) for p in clauses.predicates], pa.large_binary())})
     write_arrow(directory / "predicates.arrow", predicates)
@@ -110,8 +113,12 @@ def write(index: Index, catalogue: Catalogue, directory: Path, numbers: NDArray[
         "repeats": segment.repeats,
         "texts": sorted(clauses.texts),
         "columns": [column.plain() for column in clauses.columns],
-        "attributes": clauses.shape_terms.attributes,
-        "shapes": None if segment.shapes is None else segment.shapes.how.plain(),
+        "tabled": segment.drivers.tabled,
+        "terms": {kind.name: terms.facts for kind, terms in zip(TERM_KINDS, clauses.terms, strict=True)},
+        "lookups": {
+            kind.name: None if lookup is None else lookup.facts
+            for kind, lookup in zip(TERM_KINDS, segment.lookups, strict=True)
+        },
         "bytes": {name: int(array.nbytes) for name, array in arrays.items()},
     }
     (directory / "index.json").write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
@@ -165,9 +172,9 @@ def read(directory: str | os.PathLike[str]) -> tuple[Segment, pa.Table]:
         sealed = Seal.of(source)
         is_first = sealed is None or sealed.verify()
         facts = orjson.loads((source / "index.json").read_bytes())
-        if facts["format"] not in (FORMAT, _BEFORE):
+        if facts["format"] not in (FORMAT, *older_snapshots.FORMATS):
             raise SnapshotError(f"a snapshot of format {FORMAT}", f"format {facts['format']}", str(source))
-        if sealed is None and facts["format"] != _BEFORE:
+        if sealed is None and facts["format"] != _WITHOUT_SEAL:
             raise SnapshotError("a snapshot with a list of its files", "none", str(source))
         segment, subscriptions = _mapped(source, facts)
         check(segment, facts["subscriptions"], is_first)
@@ -192,24 +199,46 @@ def _mapped(source: Path, facts: dict[str, Any]) -> tuple[Segment, pa.Table]:
     for name, size in facts["bytes"].items():
         if arrays[name].nbytes != size:
             raise SnapshotError(f"{size} bytes of {name}", f"{arrays[name].nbytes}", str(source))
+    predicates = read_arrow(source / "predicates.arrow").column("predicate").to_pylist()
+    if facts["format"] != FORMAT:
+        segment = Segment.of(older_snapshots.clauses_of(facts, arrays, predicates))
+    else:
+        segment = _segment(source, facts, arrays, predicates)
+    return segment, read_arrow(source / "subscriptions.arrow")
+
+
+def _segment(source: Path, facts: dict[str, Any], arrays: dict[str, Any], predicates: list[bytes]) -> Segment:
+    terms = tuple(
+        kind.terms.restored(facts["terms"][kind.name], _without(f"{kind.name}-term-", arrays)) for kind in TERM_KINDS
+    )
     clauses = Clauses(
         columns=tuple(Column.restored(*plain) for plain in facts["columns"]),
         texts={c: TextConstants(arrays[f"text-{c}-offsets"], arrays[f"text-{c}-letters"]) for c in facts["texts"]},
-        predicates=read_arrow(source / "predicates.arrow").column("predicate").to_pylist(),
-        shape_terms=ShapeTerms(
-            tuple(facts["attributes"]), **{name: arrays[f"shape-term-{name}"] for name in SHAPE_TERM_ARRAYS}
-        ),
+        predicates=predicates,
+        terms=terms,
         **{name: arrays[name] for name in CLAUSE_ARRAYS},
     )
-    axes = Axes(**{name: arrays[f"axes-{name}"] for name in AXES_ARRAYS})
-    tables = {name: arrays[name] for name in TABLE_ARRAYS}
-    shapes = None
-    if facts["shapes"] is not None:
-        check_shape_terms(clauses.shape_terms)
-        cascades, _ = array_bundle.read(source / _CASCADES, verify=False)  # the seal has a checksum of the whole file
-        shapes = SegmentShapes.saved(clauses, facts["shapes"], cascades)
-    segment = Segment(clauses=clauses, axes=axes, repeats=facts["repeats"], shapes=shapes, **tables)
-    return segment, read_arrow(source / "subscriptions.arrow")
+    drivers = Drivers(facts["tabled"], tuple(arrays[f"{kind.name}-drives"] for kind in TERM_KINDS))
+    check_terms(clauses, drivers)
+    lookups: list[TermLookup | None] = []
+    for kind, some, begins in zip(TERM_KINDS, terms, drivers.starts, strict=True):
+        if not len(some):
+            lookups.append(None)
+            continue
+        found, _ = array_bundle.read(source / f"{kind.name}.bundle", verify=False)  # the seal has its checksum
+        lookups.append(kind.lookup(some, np.diff(begins) > 0, facts["lookups"][kind.name], found))
+    return Segment(
+        clauses=clauses,
+        axes=Axes(**{name: arrays[f"axes-{name}"] for name in AXES_ARRAYS}),
+        repeats=facts["repeats"],
+        drivers=drivers,
+        lookups=tuple(lookups),
+        **{name: arrays[name] for name in TABLE_ARRAYS},
+    )
+
+
+def _without(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _path(directory: str | os.PathLike[str]) -> Path:

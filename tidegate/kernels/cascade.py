@@ -1,15 +1,17 @@
 """Near shapes, found in rungs: boxes around blocks of rows, then a few coordinates, then more, the fewest in doubles.
 
-``shapes/cascade.py`` builds the arrays and calls ``find_near``; rows are the shapes that are looked for, points those
-of publications. A row's coordinates come most telling first, and each rung has the norm of those it leaves out, its
-*rest*. So the distance is known from both sides: D² lies between S + (r − q)² and S + (r + q)², where S is the squared
-distance so far and r and q are the rests of row and point. A pair is dropped when the lower bound is above the
-tolerance, and taken without another look when the upper bound is below it. All that is in single precision; the bounds
-are drawn so that rounding decides nothing (see ``shapes.cascade``), and what they leave open is decided in doubles.
+``shapes/cascade.py`` builds the arrays and calls ``find_near`` or, for one point, ``find_near_one``; rows are the
+shapes that are looked for, points those of publications. A row's coordinates come most telling first, and each rung has
+the norm of those it leaves out, its *rest*. So the distance is known from both sides: D² lies between S + (r − q)² and
+S + (r + q)², where S is the squared distance so far and r and q are the rests of row and point. A pair is dropped when
+the lower bound is above the tolerance, and taken without another look when the upper bound is below it. All that is in
+single precision; the bounds are drawn so that rounding decides nothing (see ``shapes.cascade``), and what they leave
+open is decided in doubles.
 """
 
 from __future__ import annotations
 
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +22,19 @@ from tidegate.kernels.compiled import njit
 from tidegate.kernels.shape import distance_of
 from tidegate.kernels.simd import prefetch, rows_within
 
-__all__ = ["BLOCK", "FIRST", "TILE", "NearPairs", "PointRungs", "RowRungs", "Verified", "find_near", "verify"]
+__all__ = [
+    "BLOCK",
+    "FIRST",
+    "TILE",
+    "NearPairs",
+    "PointRungs",
+    "RowRungs",
+    "Verified",
+    "cut_into_rungs",
+    "find_near",
+    "find_near_one",
+    "verify",
+]
 
 #: Points that pass a block together, so that it is read from memory once.
 TILE = 16
@@ -94,6 +108,35 @@ class Verified(NamedTuple):
 
 
 @_fast
+def cut_into_rungs(coordinates: NDArray[np.float64], cuts: NDArray[np.int64], points: Any, begin: int) -> None:
+    """Put the coordinates of some points into rungs of ``PointRungs``, from point ``begin`` on.
+
+    ``cuts`` are where the first three rungs end and the steps of the last one do, the width included. Coordinates that
+    the first rung has room for and that a point has not must be 0 already.
+    """
+    first, second, third, last, rest = points.first, points.second, points.third, points.last, points.rest
+    a, b, c, width = cuts[0], cuts[1], cuts[2], cuts[-1]
+    for r in range(len(coordinates)):
+        p = begin + r
+        after = 0.0
+        for level in range(len(cuts) - 2, -1, -1):  # from the smallest on, so that little is lost
+            some = 0.0
+            for j in range(cuts[level], cuts[level + 1]):
+                some += coordinates[r, j] * coordinates[r, j]
+            after += some
+            rest[level, p] = sqrt(after)
+        for j in range(a):
+            first[p, j] = coordinates[r, j]
+        first[p, FIRST - 1] = rest[0, p]
+        for j in range(a, b):
+            second[p, j - a] = coordinates[r, j]
+        for j in range(b, c):
+            third[p, j - b] = coordinates[r, j]
+        for j in range(c, width):
+            last[p, j - c] = coordinates[r, j]
+
+
+@_fast
 def _boxes(
     first: NDArray[np.float32],
     p: int,
@@ -162,9 +205,9 @@ def find_near(
     when ``found`` is full. ``work`` counts boxes, rows of blocks, pairs at each later rung, and pairs decided in
     doubles.
     """
-    first, rest, steps = points.first, points.rest, points.steps
-    blocks, widest, row_rest, reject, number = rows.blocks, rows.widest, rows.rest, rows.reject, rows.number
-    n_rows, n_blocks, levels = len(number), len(widest), len(rest)
+    first, rest = points.first, points.rest
+    blocks, widest, row_rest, reject = rows.blocks, rows.widest, rows.rest, rows.reject
+    n_rows, n_blocks = len(rows.number), len(widest)
     together = min(TILE, end - begin)
     boxes = np.empty((together, n_blocks), np.float32)
     sums = np.empty(BLOCK, np.float32)
@@ -197,28 +240,81 @@ def find_near(
                     count += 1
                 opened[t] = count
         for t in range(tiled):
-            p, count, n = tile + t, opened[t], written
-            work[2] += count
-            rung = (points.second, rows.second, 1, 0, rows.second.shape[1])
-            count, n = _climb(rung, p, t, count, n, points, rows, pairs)
-            work[3] += count
-            rung = (points.third, rows.third, 2, 0, rows.third.shape[1])
-            count, n = _climb(rung, p, t, count, n, points, rows, pairs)
-            work[4] += count
-            for level in range(3, levels):
-                rung = (points.last, rows.last, level, steps[level - 3], steps[level - 2])
-                count, n = _climb(rung, p, t, count, n, points, rows, pairs)
-            work[5] += count
-            for i in range(written, n):
-                found[i] = number[found[i]]
-            for i in range(count):
-                r = number[place[t, i]]
-                if distance_of(rows.exact[r], points.normals[p]) <= rows.radius[r]:
-                    found[n] = r
-                    n += 1
-            written = n
-            start[p + 1] = written
+            written = _climb_all(tile + t, t, opened[t], written, points, rows, pairs, work)
+            start[tile + t + 1] = written
     return written, end
+
+
+@_fast
+def find_near_one(
+    coordinates: NDArray[np.float64],
+    cuts: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    normals: NDArray[np.float64],
+    rows: Any,
+) -> NDArray[np.int32]:
+    """The rows within their radius of one point, whose coordinates are cut here; ``rows`` are ``RowRungs``.
+
+    The boxes are tested first, for all blocks, so that the next block is on its way while one is looked at.
+    """
+    blocks, widest, row_rest, reject = rows.blocks, rows.widest, rows.rest, rows.reject
+    first, rest = np.zeros((1, FIRST), np.float32), np.zeros((len(row_rest), 1), np.float32)
+    second = np.empty((1, rows.second.shape[1]), np.float32)
+    third = np.empty((1, rows.third.shape[1]), np.float32)
+    last = np.empty((1, rows.last.shape[1]), np.float32)
+    points = PointRungs(first, second, third, last, rest, steps, normals)
+    cut_into_rungs(coordinates, cuts, points, 0)
+    n_blocks = len(widest)
+    boxes, kept, blocks_kept = np.empty((1, n_blocks), np.float32), np.empty(n_blocks, np.int64), 0
+    _boxes(first, 0, rows.low, rows.high, boxes, 0)
+    for b in range(n_blocks):
+        if boxes[0, b] <= widest[b]:
+            kept[blocks_kept] = b
+            blocks_kept += 1
+    most = blocks_kept * BLOCK
+    pairs = NearPairs(np.empty((1, most), np.int32), np.empty((1, most), np.float32), np.empty(most, np.int32))
+    place, far, sums, count = pairs.place, pairs.far, np.empty(BLOCK, np.float32), 0
+    for i in range(blocks_kept):
+        b = kept[i]
+        if i + 1 < blocks_kept:
+            for j in range(0, BLOCK * FIRST // 2, _LINE):  # the second half is seldom read
+                prefetch(blocks, kept[i + 1] * BLOCK * FIRST + j)
+        bits = rows_within(blocks, b * BLOCK * FIRST, first, 0, reject, b * BLOCK, sums)
+        while bits:
+            r = trailing_zeros(bits)
+            bits &= bits - np.uint64(1)
+            at = b * BLOCK + r
+            less = (row_rest[0, at] - rest[0, 0]) * _MORE
+            place[0, count], far[0, count] = at, max(sums[r] - less * less, np.float32(0))
+            count += 1
+    n = _climb_all(0, 0, count, 0, points, rows, pairs, np.empty(6, np.int64))
+    return pairs.found[:n]
+
+
+@_fast
+def _climb_all(p: int, t: int, count: int, written: int, points: Any, rows: Any, pairs: Any, work: Any) -> int:
+    """Try the open pairs of point p, which is t in its tile, on all rungs but the first: the new end of ``found``."""
+    steps, number, place, found = points.steps, rows.number, pairs.place, pairs.found
+    n = written
+    work[2] += count
+    rung = (points.second, rows.second, 1, 0, rows.second.shape[1])
+    count, n = _climb(rung, p, t, count, n, points, rows, pairs)
+    work[3] += count
+    rung = (points.third, rows.third, 2, 0, rows.third.shape[1])
+    count, n = _climb(rung, p, t, count, n, points, rows, pairs)
+    work[4] += count
+    for level in range(3, len(points.rest)):
+        rung = (points.last, rows.last, level, steps[level - 3], steps[level - 2])
+        count, n = _climb(rung, p, t, count, n, points, rows, pairs)
+    work[5] += count
+    for i in range(written, n):
+        found[i] = number[found[i]]
+    for i in range(count):
+        r = number[place[t, i]]
+        if distance_of(rows.exact[r], points.normals[p]) <= rows.radius[r]:
+            found[n] = r
+            n += 1
+    return int(n)
 
 
 @_fast

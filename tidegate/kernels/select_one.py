@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from tidegate.kernels.compiled import njit, releasing
 from tidegate.kernels.encode import encode, encode_lists, text_rank
+from tidegate.kernels.fill import ClauseRanges
+from tidegate.kernels.matched_owners import EncodedPoints, ranges_hold
 from tidegate.kernels.select import admit_blocks, select
 
-__all__ = ["NUMBER", "NUMBERS", "TEXT", "TEXTS", "scan_one", "select_one", "select_one_aside"]
+__all__ = ["NUMBER", "NUMBERS", "TEXT", "TEXTS", "ranges_hold_one", "scan_one", "select_one", "select_one_aside"]
 
 #: What stands in ``value`` for a column: its point, the number of its text, or of its list of points or texts.
 NUMBER, TEXT, NUMBERS, TEXTS = 0, 1, 2, 3
@@ -241,3 +243,31 @@ def scan_one(
             target[found] = owner[clause]
             found += 1
     return found
+
+
+@njit(cache=True)
+def ranges_hold_one(
+    value: NDArray[np.float64],
+    kind: NDArray[np.uint8],
+    text_end: NDArray[np.int64],
+    letters: NDArray[np.uint8],
+    list_end: NDArray[np.int64],
+    list_item: NDArray[np.float64],
+    place: NDArray[np.int64],
+    constant_start: NDArray[np.int64],
+    constant_offsets: NDArray[np.int64],
+    constant_letters: NDArray[np.uint8],
+    clause: NDArray[np.int32],
+    start: NDArray[np.int64],
+    column: NDArray[np.uint16],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> NDArray[np.bool_]:
+    """Whether the ranges of these clauses of a segment hold."""
+    point, many, list_start, list_value = _on_axes(
+        value, kind, text_end, letters, list_end, list_item, place, constant_start, constant_offsets, constant_letters
+    )
+    points = EncodedPoints(point, many, list_start, list_value)
+    ranges = ClauseRanges(start, column, low, high)
+    held: NDArray[np.bool_] = ranges_hold(np.zeros(len(clause), np.int64), clause, points, ranges)
+    return held

@@ -24,6 +24,7 @@ __all__ = [
     "double_ranges",
     "doubles",
     "is_number",
+    "may_be_rounded",
     "number_of",
     "on_column",
     "remainders",
@@ -42,6 +43,11 @@ _DOUBLE_DIGITS, _DIGITS = 16, 19
 def is_number(array: pa.Array) -> bool:
     """Whether an Arrow array holds numbers."""
     return bool(pa.types.is_integer(array.type) or pa.types.is_floating(array.type))
+
+
+def may_be_rounded(array: pa.Array) -> bool:
+    """Whether the doubles of an Arrow array may be other numbers."""
+    return bool(pa.types.is_int64(array.type) or pa.types.is_uint64(array.type))
 
 
 # --- bounds ---------------------------------------------------------------------------------------------------------
@@ -158,8 +164,7 @@ def doubles(array: pa.Array) -> NDArray[np.float64]:
 
 def remainders(array: pa.Array) -> NDArray[np.int64]:
     """What the nearest doubles leave over, at most 1024 up or down; 0 where there is no number."""
-    kind = array.type
-    if not (pa.types.is_int64(kind) or pa.types.is_uint64(kind)):
+    if not may_be_rounded(array):
         return np.zeros(len(array), np.int64)
     numbers: NDArray[Any] = np.asarray(array.fill_null(0) if array.null_count else array)
     rounded = numbers.astype(np.float64)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from tidegate.language.tree import Attribute, Call, Literal, Node
 from tidegate.model import micros
 from tidegate.predicates.column import ColumnReading, Operand, Points, Row, Table, column, reading
-from tidegate.predicates.exact_numbers import doubles, is_number, remainders
+from tidegate.predicates.exact_numbers import doubles, is_number, may_be_rounded, remainders
 from tidegate.predicates.folding import folded, folded_array, folding_of
 from tidegate.predicates.ranges import Point
 
@@ -168,7 +168,7 @@ class Order(ColumnReading):
             if a is None or b is None:
                 continue
             order = (a > b) * 1.0 - (a < b)
-            if kind == "number":
+            if kind == "number" and (_is_long(left, table) or _is_long(right, table)):
                 order = np.where(order == 0.0, np.sign(_left_over(left, table) - _left_over(right, table)), order)
             signs = np.where(~np.isnan(a) & ~np.isnan(b), order, signs)
         return signs
@@ -205,10 +205,15 @@ def _exactly(node: Node, publication: Row) -> Any:
     return publication.value(node.name) if isinstance(node, Attribute) else column("number", node).point(publication)
 
 
+def _is_long(node: Node, table: Table) -> bool:
+    """Whether doubles may round what a side of a comparison has."""
+    array = table.array(node.name) if isinstance(node, Attribute) else None
+    return array is not None and may_be_rounded(array)
+
+
 def _left_over(node: Node, table: Table) -> Any:
     """What the doubles of a side of a comparison leave over."""
-    array = table.array(node.name) if isinstance(node, Attribute) else None
-    return 0 if array is None else remainders(array)
+    return remainders(table.arrays[node.name]) if isinstance(node, Attribute) and _is_long(node, table) else 0
 
 
 def _missing(point: float | None) -> float:

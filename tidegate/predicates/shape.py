@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from math import inf, sqrt
+from struct import error as PackError
+from struct import pack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,7 +32,7 @@ from tidegate.predicates.ranges import Point, Ranges
 from tidegate.shapes import named_shapes
 from tidegate.shapes.normal_form import LONGEST, SHORTEST, distance, normal, rendered
 
-__all__ = ["ShapeArguments", "ShapePredicate", "asked", "drawn", "series_of", "written_out"]
+__all__ = ["ShapeArguments", "ShapePredicate", "asked", "drawn", "numbers_of", "series_of", "written_out"]
 
 Series = NDArray[np.float64]
 
@@ -46,7 +48,8 @@ class SeriesOf(ColumnReading):
         value = publication.value(operand)
         if not isinstance(value, list):
             return None
-        return [float(x) for x in value] if all(map(_is_number, value)) else []
+        numbers = numbers_of(value)
+        return [] if numbers is None else numbers.tolist()
 
     def points(self, operand: str, table: Table) -> Points | None:
         array = table.array(operand)
@@ -60,17 +63,22 @@ class SeriesOf(ColumnReading):
         return PointLists(offsets, numbers if numbers.flags.writeable else np.array(numbers))
 
 
-def _is_number(x: Any) -> bool:
-    return isinstance(x, int | float) and not isinstance(x, bool)
+def numbers_of(value: Any) -> Series | None:
+    """The members of a list as an array, or None where it is no list or has others than numbers."""
+    if not isinstance(value, list):
+        return None
+    try:
+        numbers = np.frombuffer(bytearray(pack(f"{len(value)}d", *value)))  # a third of the time that numpy takes
+    except PackError:
+        return None
+    truths = np.flatnonzero((numbers == 0) | (numbers == 1)).tolist()  # as which truth values were taken, too
+    return None if any(isinstance(value[i], bool) for i in truths) else numbers
 
 
 def series_of(value: Any) -> Series | None:
     """The normal form of an attribute's value; None where it has no shape."""
-    if not isinstance(value, list) or not SHORTEST <= len(value) <= LONGEST:
-        return None
-    if not all(map(_is_number, value)):
-        return None
-    return normal(np.array(value, np.float64))
+    numbers = numbers_of(value)
+    return None if numbers is None else normal(numbers)
 
 
 @lru_cache(maxsize=128)

@@ -9,14 +9,23 @@ in a few steps, called rungs, with bounds from both sides, as ``kernels.cascade`
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
+from functools import cached_property, lru_cache
 from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.kernels.cascade import BLOCK, FIRST, TILE, PointRungs, RowRungs, find_near
+from tidegate.kernels.cascade import (
+    BLOCK,
+    FIRST,
+    TILE,
+    PointRungs,
+    RowRungs,
+    cut_into_rungs,
+    find_near,
+    find_near_one,
+)
 from tidegate.shapes.structures import Candidates
 from tidegate.shapes.threads import in_chunks, shared
 
@@ -57,7 +66,7 @@ class Cascade:
     def saved(exact: Doubles, radii: Doubles, width: int, arrays: dict[str, NDArray[Any]]) -> Cascade:
         """The cascade of a snapshot, of rows with so many coordinates; a ``ValueError`` if its arrays do not fit."""
         rows, blocks, number = len(exact), -(-len(exact) // BLOCK), arrays["number"]
-        rungs = _Rungs(Ladder.of(width if rows else 0), 0)
+        rungs = Ladder.of(width if rows else 0).room(0, np.asarray(exact[:0]))
         wanted = {
             "blocks": (blocks, FIRST, BLOCK), "low": (FIRST, blocks), "high": (FIRST, blocks), "widest": (blocks,),
             "reject": (blocks * BLOCK,), "accept": (rows,), "number": (rows,), "rest": (len(rungs.rest), rows),
@@ -91,10 +100,10 @@ class Cascade:
         outer, inner = bounds(radii, n)
         places = -(-rows // BLOCK) * BLOCK
         number = _laid_out(first, np.sqrt(np.maximum(outer, 0))).astype(np.int32)
-        laid = _Rungs(ladder, rows)
+        laid = ladder.room(rows, np.asarray(exact[:0]))
 
         def lay(begin: int, end: int) -> None:
-            laid.take(coordinates(exact[number[begin:end]]), slice(begin, end))
+            cut_into_rungs(coordinates(exact[number[begin:end]]), ladder.cuts, laid, begin)
 
         in_chunks(lay, rows)
         reject = np.full(places, -1, np.float32)  # rows that fill up the last block are never near
@@ -115,8 +124,25 @@ class Cascade:
 
     def match(self, normals: Doubles, coordinates: Callable[[Doubles], Doubles]) -> NearRows:
         """The rows within their radius of each point, exactly; in no particular order."""
+        if len(normals) == 1:
+            alone = self._alone(coordinates(normals), normals)
+            return NearRows(np.array([0, len(alone)]), alone)
         start, rows, _ = self._shared(normals, coordinates, self.arrays)
         return NearRows(start, rows)
+
+    def _alone(self, coordinates: Doubles, normals: Doubles) -> NDArray[np.int32]:
+        """The rows near one point, in one compiled call."""
+        ladder = Ladder.of(coordinates.shape[1])
+        found: NDArray[np.int32] = find_near_one(coordinates, ladder.cuts, ladder.steps, normals, self._laid)
+        return found
+
+    @cached_property
+    def _laid(self) -> RowRungs:
+        return self._laid_of(self.arrays)
+
+    def _laid_of(self, arrays: dict[str, NDArray[Any]]) -> RowRungs:
+        exact = np.asarray(self.exact)  # what lies in a mapped file is an array like others
+        return RowRungs(**{name: arrays[name] for name in ARRAYS}, exact=exact, radius=self.radii)
 
     def candidates(self, normals: Doubles, coordinates: Callable[[Doubles], Doubles]) -> Candidates:
         """The rows that boxes and the first rung leave for each point, ascending: comparable to other structures."""
@@ -133,14 +159,14 @@ class Cascade:
         self, normals: Doubles, coordinates: Callable[[Doubles], Doubles], arrays: dict[str, NDArray[Any]]
     ) -> Candidates:
         """Search with all cores, each for some of the points."""
-        laid = RowRungs(**{name: arrays[name] for name in ARRAYS}, exact=self.exact, radius=self.radii)
+        laid = self._laid_of(arrays)
 
         def find(some: slice, ends: NDArray[np.int64], tested: NDArray[np.int64]) -> NDArray[np.int32]:
             points = np.ascontiguousarray(normals[some])
             found = coordinates(points)
-            rungs = _Rungs(Ladder.of(found.shape[1]), len(points))
-            rungs.take(found, slice(0, len(points)))
-            cut = PointRungs(rungs.first, rungs.second, rungs.third, rungs.last, rungs.rest, rungs.steps, points)
+            ladder = Ladder.of(found.shape[1])
+            cut = ladder.room(len(points), points)
+            cut_into_rungs(found, ladder.cuts, cut, 0)
             start, lists, begin, before = np.zeros(len(points) + 1, np.int64), [], 0, 0
             work = np.zeros(6, np.int64)
             while begin < len(points):
@@ -156,42 +182,29 @@ class Cascade:
 
 
 class Ladder(NamedTuple):
-    """Where rungs end for series of so many coordinates, and the steps within the last rung."""
+    """Where rungs end for series of so many coordinates."""
 
     ends: tuple[int, ...]
-    steps: tuple[int, ...]
+    """Of the four rungs."""
+    cuts: NDArray[np.int64]
+    """The same, with the steps within the last rung."""
+    steps: NDArray[np.int64]
+    """These steps alone, in coordinates of the last rung."""
 
     @staticmethod
+    @lru_cache(maxsize=256)
     def of(width: int) -> Ladder:
         ends = tuple(min(rung, width) for rung in _RUNGS)
-        return Ladder((*ends, width), (ends[-1], *(step for step in _STEPS if step < width), width))
+        inner = [step for step in _STEPS if step < width]
+        steps = np.array([ends[-1], *inner, width], np.int64)
+        return Ladder((*ends, width), np.array([*ends, *inner, width], np.int64), steps - ends[-1])
 
-
-class _Rungs:
-    """Rows in single precision, cut into rungs, with the norm of what comes after each."""
-
-    def __init__(self, ladder: Ladder, rows: int) -> None:
-        self._ladder = ladder
-        a, b, c, d = ladder.ends
-        self.first = np.zeros((rows, FIRST), np.float32)
-        self.second, self.third, self.last = (np.empty((rows, n), np.float32) for n in (b - a, c - b, d - c))
-        self.rest = np.zeros((3 + len(ladder.steps) - 1, rows), np.float32)
-        self.steps = np.array(ladder.steps, np.int64) - ladder.steps[0]
-
-    def take(self, coordinates: Doubles, here: slice) -> None:
-        """Put the coordinates of the rows ``here`` into their rungs."""
-        a, b, c, d = self._ladder.ends
-        squares = coordinates * coordinates
-        cuts = (a, b, c, *self._ladder.steps[1:-1], d)
-        sums = [squares[:, begin:end].sum(1) for begin, end in pairwise(cuts)]
-        after = np.zeros(len(coordinates))
-        for level in range(len(sums) - 1, -1, -1):  # from the smallest on, so that little is lost
-            after = after + sums[level]
-            self.rest[level, here] = np.sqrt(after)
-        self.first[here, :a] = coordinates[:, :a]
-        self.first[here, FIRST - 1] = self.rest[0, here]
-        self.second[here], self.third[here] = coordinates[:, a:b], coordinates[:, b:c]
-        self.last[here] = coordinates[:, c:]
+    def room(self, rows: int, normals: Doubles) -> PointRungs:
+        """Rungs for so many rows or points; of rows, ``normals`` are kept elsewhere."""
+        a, b, c, d = self.ends
+        second, third, last = (np.empty((rows, n), np.float32) for n in (b - a, c - b, d - c))
+        rest = np.zeros((len(self.steps) + 2, rows), np.float32)
+        return PointRungs(np.zeros((rows, FIRST), np.float32), second, third, last, rest, self.steps, normals)
 
 
 def _laid_out(first: Singles, radius: NDArray[Any]) -> NDArray[np.int64]:

@@ -64,16 +64,22 @@ class FFT(Transform):
     def coordinates(self, normals: Rows, first: int | None = None) -> Rows:
         """Parts of coefficients 1, 2, …; the coefficient 0 is the mean."""
         n, found = normals.shape[1], self._room(normals, first)
-        wanted = found.shape[1]
-        scale = np.full(n - 1, np.sqrt(2 / n))
-        if n % 2 == 0:
-            scale[-1] = np.sqrt(1 / n)
+        wanted, scale = found.shape[1], _scale(n)
         step = max(1, _AT_A_TIME // n)
         for begin in range(0, len(normals), step):
             spectrum = np.fft.rfft(np.ascontiguousarray(normals[begin : begin + step], np.float64), axis=1)
             parts = spectrum.view(np.float64)[:, 2 : 2 + wanted]
             np.multiply(parts, scale[:wanted], out=found[begin : begin + step])
         return found
+
+
+@lru_cache(maxsize=64)
+def _scale(n: int) -> Rows:
+    """What makes the parts of the coefficients of n numbers orthonormal coordinates."""
+    scale = np.full(n - 1, np.sqrt(2 / n))
+    if n % 2 == 0:
+        scale[-1] = np.sqrt(1 / n)
+    return scale
 
 
 @dataclass(frozen=True)

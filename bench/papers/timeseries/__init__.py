@@ -22,6 +22,7 @@ COLUMNS = {
     "candidates": "candidates %",
     "matches": "matches/pub",
     "cascade_us": "cascade µs/pub",
+    "cascade_alone_us": "cascade, one at a time",
     "scan_us": "scan µs/pub",
     "interval_us": "interval µs/pub",
     "rstar_us": "rstar µs/pub",
@@ -33,6 +34,7 @@ COLUMNS = {
     "memory_ratio": "memory ÷ float32 series",
     "rate": "subscriptions/s",
     "engine_us": "engine µs/pub",
+    "engine_alone_us": "engine, one at a time",
     "accuracy": "accuracy",
 }
 

@@ -49,6 +49,10 @@ def _measured(plan: Plan, seed: int, c: float) -> dict[str, Any]:
     table = _table(few.publications)
     engine.publish(table, grouped=True)
     rounds = [timed(partial(engine.publish, table, grouped=True)) for _ in range(plan.rounds)]
+    objects = [tg.Publication(str(i), "z7", _NOON, {"close": row}) for i, row in enumerate(few.publications.tolist())]
+    _one_by_one(engine, objects[:1])
+    alone = [timed(partial(_one_by_one, engine, objects)) for _ in range(plan.rounds)]
+    wanted = _wanted(few, radii)
     return {
         "what": "an engine",
         "subscriptions": n,
@@ -57,10 +61,16 @@ def _measured(plan: Plan, seed: int, c: float) -> dict[str, Any]:
         "c": c,
         "rate": n / seconds,
         "engine_us": median([took for took, _ in rounds]) / len(few.publications) * 1e6,
+        "engine_alone_us": median([took for took, _ in alone]) / len(few.publications) * 1e6,
         "memory_ratio": engine.index_bytes / (few.subscriptions.size * 4),
         "own_memory_ratio": grown / (few.subscriptions.size * 4),
-        "exact": _pairs(rounds[0][1]) == _wanted(few, radii),
+        "exact": _pairs(rounds[0][1]) == wanted and alone[0][1] == wanted,
     }
+
+
+def _one_by_one(engine: tg.Engine, publications: list[tg.Publication]) -> set[tuple[str, str]]:
+    told = [notification for one in publications for notification in engine.publish([one])]
+    return {(notification.publications[0], notification.subscription) for notification in told}
 
 
 def _subscriptions(series: Series, radii: Doubles) -> Iterator[tg.Subscription]:

@@ -99,6 +99,7 @@ def goals(rows: dict[str, Row]) -> list[str]:
             f"The engine holds {engine['own_memory_ratio']:.2f} times the float32 series in memory of its own, all "
             "included (the exact series and the expressions lie in files), and needs "
             f"{engine['engine_us']:,.0f} µs per publication from Arrow table to grouped notifications."
+            + (f" One object at a time it needs {alone:,.0f} µs." if (alone := engine.get("engine_alone_us")) else "")
         ),
         paragraph(
             "Candidates alone, which are not yet an answer, the scan lists in "

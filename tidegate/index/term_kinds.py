@@ -1,0 +1,41 @@
+"""The kinds of terms there are, in the order of their numbers. A kind is one line here."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.index.shape_terms import DraftedShapeTerms, ShapeTerms
+from tidegate.index.shapes import SegmentShapes
+from tidegate.index.terms import DraftedTerms, TermLookup, Terms
+from tidegate.predicates.predicate import Predicate
+from tidegate.predicates.shape import ShapePredicate
+
+__all__ = ["KIND_OF_PREDICATE", "SHAPE", "TERM_KINDS", "TermKind"]
+
+
+class _MakesLookup(Protocol):
+    """How a lookup of terms is made: anew, or from what a snapshot kept of it, where the terms were checked before."""
+
+    def __call__(
+        self, terms: Any, drives: NDArray[np.bool_], facts: Any = None, arrays: dict[str, NDArray[Any]] | None = None
+    ) -> TermLookup: ...
+
+
+class TermKind(NamedTuple):
+    """One kind of terms."""
+
+    name: str
+    """Begins the names of its files."""
+    predicate: type[Predicate]
+    drafted: type[DraftedTerms]
+    terms: type[Terms]
+    lookup: _MakesLookup
+    """``drives`` says which terms lead to clauses; the lookup need not find any other."""
+
+
+SHAPE = 0
+TERM_KINDS = (TermKind("shape", ShapePredicate, DraftedShapeTerms, ShapeTerms, SegmentShapes.of),)
+KIND_OF_PREDICATE = {kind.predicate: number for number, kind in enumerate(TERM_KINDS)}
