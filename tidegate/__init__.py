@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidegate.engine import Engine
-    from tidegate.engine.explain import Explanation
+    from tidegate.engine.explanation import Explanation
     from tidegate.errors import (
         LimitError,
         OntologyError,
@@ -77,7 +77,7 @@ __all__ = [
 #: The modules of all public names that are not errors.
 _HOMES = {
     "tidegate.engine.engine": ("Engine",),
-    "tidegate.engine.explain": ("Explanation",),
+    "tidegate.engine.explanation": ("Explanation",),
     "tidegate.language": ("Limits",),
     "tidegate.model": (
         "Notification",

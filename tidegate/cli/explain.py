@@ -10,13 +10,18 @@ import orjson
 import typer
 
 from tidegate.cli.ontology_option import OwnOntology, Prefixes
-from tidegate.cli.publication_files import publication
+from tidegate.cli.publication_files import batches, publication
 from tidegate.cli.shapes_option import OwnShapes
 from tidegate.cli.subscription_files import subscriptions as read
 from tidegate.cli.text_records import text
+from tidegate.cli.timezone_option import OwnTimezone
 from tidegate.engine import Engine
+from tidegate.engine.explanation import Explanation
 from tidegate.errors import PublicationError, TidegateError, UnknownSubscription, shown
-from tidegate.model import Publication
+from tidegate.language import DEFAULT_LIMITS
+from tidegate.model import Publication, Subscription
+from tidegate.subscriptions import compile_subscription
+from tidegate.time_zones import TimeZone
 
 __all__ = ["explain"]
 
@@ -25,32 +30,56 @@ def explain(
     subscriptions: Annotated[Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, .cql2 or .txt.")],
     id: Annotated[str, typer.Argument(help="The id of the subscription; in a text file, its line.")],
     publication: Annotated[str, typer.Argument(help="A JSON object, @FILE with one, or - for standard input.")],
+    after: Annotated[
+        Path | None,
+        typer.Option("--after", help="Publications that came before, for patterns: .jsonl, .json, .csv or .parquet."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    timezone: OwnTimezone = None,
     shapes: OwnShapes = None,
     ontology: OwnOntology = None,
     prefix: Prefixes = None,
 ) -> None:
     """Show whether each part of a subscription holds for a publication, and with which values.
 
+    What a pattern makes of the publication depends on those before it: --after has them, and without it there are none.
+
     \b
     Example:
       tidegate explain subscriptions.jsonl s1 '{"id": "p1", "source": "z7", "time": "2026-11-15T08:00:00Z", "no2": 45}'
     """
-    engine = Engine()
-    for place, entry in read(subscriptions):
+    found, zone = _publication(publication), TimeZone.named(timezone)
+    with Engine([_subscription(subscriptions, id)]) as engine:
+        for batch in () if after is None else batches(after, zone):
+            try:
+                engine.publish(batch.rows, timezone=zone)
+            except TidegateError as error:
+                raise batch.located(error) from None
+        _show(id, found, engine.explain(id, found), as_json)
+
+
+def _subscription(path: Path, id: str) -> Subscription:
+    """The subscription of that id; ``tidegate check`` shows mistakes elsewhere in the file."""
+    for place, entry in read(path):
         if isinstance(entry, TidegateError) or entry.id != id:
-            continue  # `tidegate check` shows mistakes elsewhere in the file
+            continue
         try:
-            engine.subscribe(entry)
+            compile_subscription(entry, DEFAULT_LIMITS)
         except TidegateError as error:
-            error.at = f"{error.at}, {place}"
+            error.at = f"{error.at} of subscription {shown(id)}, {place}"
             raise
-        break
+        return entry
+    raise UnknownSubscription("the id of a subscription", shown(id), str(path))
+
+
+def _show(id: str, publication: Publication, explanation: Explanation, as_json: bool) -> None:
+    if as_json:
+        typer.echo(orjson.dumps(explanation.to_json(), option=orjson.OPT_INDENT_2).decode())
+        return
+    if explanation.has_pattern:
+        typer.echo(f"{id} would {'' if explanation.told else 'not '}be told when {publication.id} comes")
     else:
-        raise UnknownSubscription("the id of a subscription", shown(id), str(subscriptions))
-    found = _publication(publication)
-    explanation = engine.explain(id, found)
-    yes, no = ("sees", "does not see") if explanation.has_pattern else ("matches", "does not match")
-    typer.echo(f"{id} {yes if explanation.held else no} {found.id}")
+        typer.echo(f"{id} {'matches' if explanation.held else 'does not match'} {publication.id}")
     typer.echo(str(explanation))
 
 

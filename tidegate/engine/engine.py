@@ -21,7 +21,8 @@ import pyarrow as pa
 from tidegate.closing import Closing
 from tidegate.engine.ahead import AheadCheck
 from tidegate.engine.event_history import EventHistory
-from tidegate.engine.explain import Explanation, explain
+from tidegate.engine.explain import explain, explain_pattern
+from tidegate.engine.explanation import Explanation
 from tidegate.engine.pattern_shards import PatternShards
 from tidegate.engine.settings import checked_keep, checked_lateness, kept_by
 from tidegate.errors import PublicationError, SettingError, SubscriptionError, TidegateError, TypeMismatch, shown
@@ -307,12 +308,28 @@ class Engine(Closing):
     # --- looking ----------------------------------------------------------------------------------------------------
 
     def explain(self, id: str, publication: Publication) -> Explanation:
-        """Why the subscription does, or does not, match the publication."""
+        """Why the subscription does, or does not, match the publication, as if it came next.
+
+        Nothing is changed. For a pattern the state of its shard is copied; publications wait meanwhile.
+        """
         if not isinstance(publication, Publication):
             raise PublicationError("a Publication", shown(publication))
-        subscription = self._catalogue.subscription(self._catalogue.number(id))
-        node, bounds = expression_of(subscription, self._limits), activity(subscription)
-        return explain(Call("and", (node, *bounds)) if bounds else node, publication)
+        self._notice()
+        batch = ObjectBatch([publication])
+        with self._changing:
+            number = self._catalogue.number(id)
+            subscription = self._catalogue.subscription(number)
+            node, bounds = expression_of(subscription, self._limits), activity(subscription)
+            node = Call("and", (node, *bounds)) if bounds else node
+            if number in self._stage.patterns:
+                trial = self._stage.trial(number, batch)
+                told = [n for n in self._with_raised([], [trial.raised]) if n.subscription == id]
+                found = explain_pattern(node, publication, trial, told)
+            else:
+                found = explain(node, publication)
+        if self._ahead is not None and self._ahead.refuses(batch) is not None:
+            found = replace(found, held=False, reason="it is dated too far ahead, and so refused", told=())
+        return found
 
     @property
     def index_bytes(self) -> int:

@@ -24,7 +24,7 @@ from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.ontology import expanded
 from tidegate.subscriptions.activity import activity
 
-__all__ = ["compile_subscription", "compile_where", "expression_of"]
+__all__ = ["compile_subscription", "compile_where", "expression_of", "filter_key"]
 
 
 def expression_of(subscription: Subscription, limits: Limits) -> Node:
@@ -98,5 +98,14 @@ def _inner(parts: Sequence[Node], source: Any, limits: Limits, root: Node) -> In
     if not parts:
         return Inner(b"true", Filter(((),)))
     node = parts[0] if len(parts) == 1 else Call("and", tuple(parts))
-    filter = compile_filter(node, source, limits, root)
-    return Inner(orjson.dumps(to_json(expanded(node))), filter)  # with another ontology it is another filter
+    return Inner(_text(node), compile_filter(node, source, limits, root))
+
+
+def _text(node: Node) -> bytes:
+    """What tells a filter apart; with another ontology it is another filter."""
+    return orjson.dumps(to_json(expanded(node)))
+
+
+def filter_key(condition: Node) -> bytes:
+    """The key of the filter that a condition of a pattern becomes, where none is beside it."""
+    return Inner(_text(condition), Filter(((),))).key

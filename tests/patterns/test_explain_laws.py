@@ -1,0 +1,131 @@
+"""``explain`` of patterns tells exactly what publishing would tell, whatever came before, and changes nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from tempfile import TemporaryDirectory
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tidegate as tg
+from tests.parts.profiles import examples
+from tests.patterns.following_oracle import act, latenesses
+from tests.patterns.strategies import looking_back_scripts, scripts
+
+
+def states(engine):
+    return [{name: array.tobytes() for name, array in shard.snapshot().items()} for shard in engine._stage._shards]
+
+
+def root(explanation):
+    """The node of the pattern; of conditions on the past, the whole expression."""
+    patterns = [node for node in nodes(explanation) if node.is_pattern]
+    return patterns[0] if len(patterns) == 1 and "past(" not in patterns[0].text else explanation
+
+
+def nodes(explanation):
+    yield explanation
+    for part in explanation.parts:
+        yield from nodes(part)
+
+
+def asked_of(engine, publication):
+    """Explained for every subscription, twice; asking changes nothing."""
+    engine._stage.settle()
+    before = states(engine)
+    found = {s.id: engine.explain(s.id, publication) for s in engine}
+    assert states(engine) == before
+    assert {s.id: engine.explain(s.id, publication) for s in engine} == found
+    for explanation in found.values():
+        assert str(explanation)
+        orjson.dumps(explanation.to_json())
+    return found
+
+
+def check(engine, publication, lateness):
+    """Explain a publication, publish it, and compare."""
+    explained = asked_of(engine, publication)
+    sent = engine.publish([publication])
+    for id, found in explained.items():
+        told = [n for n in sent if n.subscription == id]
+        if not found.has_pattern:
+            assert found.held is bool(told)
+            continue
+        assert list(found.told) == told
+        if not lateness:
+            check_verdict(root(found), publication, found, told)
+
+
+def check_verdict(pattern, publication, found, told):
+    """Without a lateness, a pattern holds if and only if the publication itself raises a notification."""
+    family = pattern.text.split("(")[0] if "past(" not in pattern.text else "past"
+    mine = [n for n in told if n.time == publication.time and publication.id in n.publications]
+    if family == "absent":
+        assert not found.held
+        assert all(pattern.facts["told"] for _ in told) or ", source" in pattern.text
+    elif family == "topk":
+        assert found.held <= bool(mine)
+        assert found.held >= (bool(mine) and publication.phase is None)
+        if found.held:
+            assert pattern.facts["rank"] <= pattern.facts["k"]
+            assert pattern.facts["score"] == mine[0].score or publication.phase is not None
+    else:
+        assert found.held is bool(told), (found, told)
+
+
+def play(script, lateness, restart=None):
+    engine = tg.Engine(lateness=lateness)
+    with TemporaryDirectory() as directory:
+        for i, action in enumerate(script):
+            if i == restart:
+                engine.save(directory)
+                engine = tg.Engine.load(directory)
+            if action.what == "publish":
+                check(engine, action.operand[0], lateness)
+                if rest := action.operand[1:]:
+                    engine.publish(rest)
+            else:
+                act(engine, action)
+
+
+@examples(40)
+@given(script=scripts(), lateness=latenesses)
+def test_what_is_told_is_explained(script, lateness):
+    play(script, lateness)
+
+
+@examples(30)
+@given(script=looking_back_scripts() | looking_back_scripts(ordered=False), lateness=latenesses)
+def test_what_is_told_of_the_past_is_explained(script, lateness):
+    play(script, lateness)
+
+
+@examples(20)
+@given(script=scripts(mixed=True) | looking_back_scripts(mixed=True), restart=st.integers(0, 8))
+def test_after_a_restart(script, restart):
+    play(script, timedelta(0), restart)
+
+
+@examples(10)
+@given(script=scripts(disorder=0, plain=False))
+def test_what_waits_is_told_as_explained_if_nothing_else_comes(script):
+    lateness, engine = timedelta(seconds=3), tg.Engine(lateness=timedelta(seconds=3))
+    for action in script:
+        if action.what != "publish":
+            act(engine, action)
+            continue
+        publication, *rest = action.operand
+        explained = asked_of(engine, publication)
+        engine.publish([publication])
+        with TemporaryDirectory() as directory:
+            engine.save(directory)
+            alone = tg.Engine.load(directory)
+        later = publication.time + lateness + timedelta(microseconds=1)
+        sent = alone.advance(later) if alone._now is None or alone._now <= later else []
+        for id, found in explained.items():
+            if found.held and sent:
+                assert [n for n in sent if n.subscription == id and n.time == publication.time], (id, str(found))
+        if rest:
+            engine.publish(rest)
