@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidegate.language import Limits
     from tidegate.model import Notification, Publication, Subscription
     from tidegate.ontologies.ontology import Ontology
+    from tidegate.pipeline.explain import explain_run
     from tidegate.pipeline.match import match
     from tidegate.pipeline.session import session
     from tidegate.shapes.named_shapes import NamedShape
@@ -68,6 +69,7 @@ __all__ = [
     "UnknownFunction",
     "UnknownSubscription",
     "__version__",
+    "explain_run",
     "load_ontology",
     "load_shapes",
     "match",
@@ -84,6 +86,7 @@ _HOMES = {
         "Publication",
         "Subscription",
     ),
+    "tidegate.pipeline.explain": ("explain_run",),
     "tidegate.pipeline.match": ("match",),
     "tidegate.pipeline.session": ("session",),
     "tidegate.store.history": ("History",),

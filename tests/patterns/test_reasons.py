@@ -76,8 +76,8 @@ def test_what_comes_may_tell_of_others():
 def test_one_that_patterns_have_seen():
     engine = after("topk(2, 'PT10M', no2)", *(pub(id, i, no2=no2) for i, (id, no2) in enumerate(SCORES.items())))
     assert lines(engine, pub("a", 0, no2=5)) == [
-        "✗ topk(2, 'PT10M', no2)   — no2 is 5; patterns have seen it already; if it came again it would be late, as the "
-        "clock is at 2026-11-15T08:03:00Z; score 5 is rank 3 now, and it was told; told of are the 2 best"
+        "✗ topk(2, 'PT10M', no2)   — no2 is 5; patterns have seen it already; if it came again it would be late, "
+        "as the clock is at 2026-11-15T08:03:00Z; score 5 is rank 3 now, and it was told; told of are the 2 best"
     ]
     assert "score 9 is rank 4 now, and it was not told yet" in said(engine, pub("c", 2, no2=9))
     assert "patterns have seen it already, and this is as if it came again" in str(

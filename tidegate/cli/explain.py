@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -12,14 +13,18 @@ import typer
 from tidegate.cli.ontology_option import OwnOntology, Prefixes
 from tidegate.cli.publication_files import batches, publication
 from tidegate.cli.shapes_option import OwnShapes
+from tidegate.cli.spark_command import spark_session
 from tidegate.cli.subscription_files import subscriptions as read
 from tidegate.cli.text_records import text
 from tidegate.cli.timezone_option import OwnTimezone
 from tidegate.engine import Engine
 from tidegate.engine.explanation import Explanation
-from tidegate.errors import PublicationError, TidegateError, UnknownSubscription, shown
+from tidegate.errors import PublicationError, SettingError, TidegateError, UnknownSubscription, shown
+from tidegate.extras import require
 from tidegate.language import DEFAULT_LIMITS
+from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Publication, Subscription
+from tidegate.predicates import Filter
 from tidegate.subscriptions import compile_subscription
 from tidegate.time_zones import TimeZone
 
@@ -27,7 +32,9 @@ __all__ = ["explain"]
 
 
 def explain(
-    subscriptions: Annotated[Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, .cql2 or .txt.")],
+    subscriptions: Annotated[
+        Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, .cql2 or .txt; or a pipeline's CONFIG: .toml.")
+    ],
     id: Annotated[str, typer.Argument(help="The id of the subscription; in a text file, its line.")],
     publication: Annotated[str, typer.Argument(help="A JSON object, @FILE with one, or - for standard input.")],
     after: Annotated[
@@ -42,13 +49,19 @@ def explain(
 ) -> None:
     """Show whether each part of a subscription holds for a publication, and with which values.
 
-    What a pattern makes of the publication depends on those before it: --after has them, and without it there are none.
+    What a pattern makes of the publication depends on those before it. They are in the file of --after; without it
+    there are none. Of a CONFIG file, they are what its run has seen, and the state is that after its last whole batch.
 
     \b
     Example:
       tidegate explain subscriptions.jsonl s1 '{"id": "p1", "source": "z7", "time": "2026-11-15T08:00:00Z", "no2": 45}'
     """
     found, zone = _publication(publication), TimeZone.named(timezone)
+    if subscriptions.suffix == ".toml":
+        if after is not None:
+            raise SettingError("no --after with a CONFIG file, whose run has a state", shown(str(after)))
+        _show(id, found, _of_run(subscriptions, id, found), as_json)
+        return
     with Engine([_subscription(subscriptions, id)]) as engine:
         for batch in () if after is None else batches(after, zone):
             try:
@@ -56,6 +69,28 @@ def explain(
             except TidegateError as error:
                 raise batch.located(error) from None
         _show(id, found, engine.explain(id, found), as_json)
+
+
+def _of_run(path: Path, id: str, publication: Publication) -> Explanation:
+    """Explained from the state of the run of a CONFIG file. Spark is needed, and started, only for a pattern."""
+    from tidegate.runs.config import load
+
+    config = load(path)
+    with config.subscriptions.open() as registry:
+        meant = registry.stored(id).meant
+        if isinstance(compile_subscription(meant, NO_LIMITS), Filter):
+            with Engine([meant], limits=NO_LIMITS) as engine:
+                return engine.explain(id, publication)
+        require("spark", "tidegate explain with a CONFIG file")
+        from tidegate.pipeline.explain import explain_run
+        from tidegate.pipeline.from_config import session_of
+
+        run = config.run
+        settings = {"lateness": timedelta(seconds=run.lateness)}
+        if run.keep is not None:
+            settings["keep"] = timedelta(seconds=run.keep)
+        with spark_session(lambda: session_of(config)) as spark:
+            return explain_run(spark, run.checkpoint, registry, id, publication, **settings)
 
 
 def _subscription(path: Path, id: str) -> Subscription:

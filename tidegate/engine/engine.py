@@ -323,8 +323,7 @@ class Engine(Closing):
             node = Call("and", (node, *bounds)) if bounds else node
             if number in self._stage.patterns:
                 trial = self._stage.trial(number, batch)
-                told = [n for n in self._with_raised([], [trial.raised]) if n.subscription == id]
-                found = explain_pattern(node, publication, trial, told)
+                found = explain_pattern(node, publication, trial, self._with_raised([], [trial.raised]))
             else:
                 found = explain(node, publication)
         if self._ahead is not None and self._ahead.refuses(batch) is not None:

@@ -25,7 +25,7 @@ class Trial:
     """A publication that came next, for one subscription."""
 
     raised: Raised
-    """All that the shard raises when it comes, of other subscriptions too."""
+    """All that the subscription is told when it comes."""
     notes: tuple[str, ...]
     """What is to be said of the publication before anything else: that it is late or waits, say."""
     is_seen: bool
@@ -42,7 +42,7 @@ class Trial:
         """
         family, slot = _found(shard, owner)
         here = (arrival,) if len(arrival.hits) else ()
-        raised = shard.copied().take(here, clock, first)
+        raised = shard.copied().take(here, clock, first).of(owner)
         time = int(arrival.time[0])
         is_late = time < int(arrival.clock[0])
         state = shard if is_late else shard.before(arrival)
@@ -51,8 +51,8 @@ class Trial:
         if shard.lateness and here and not is_late:
             turn = state.copied()
             turn.lateness = 0
-            at_turn = turn.take(here, time, None if shard.clock is not None else time)
-        coming = replace(coming, raised=int(np.count_nonzero(at_turn.owner == owner)))
+            at_turn = turn.take(here, time, None if shard.clock is not None else time).of(owner)
+        coming = replace(coming, raised=len(at_turn))
         family = state.families[family.name]
         refusal = None if is_late else family.unseen(slot, coming)
         notes = tuple(_notes(coming, refusal, shard.lateness))
@@ -77,7 +77,8 @@ def _notes(coming: Coming, refusal: str | None, lateness: int) -> Iterator[str]:
     if coming.place >= 0:
         yield "patterns have seen it already, and this is as if it came again"
     if lateness:
-        yield f"it waits for others that may still come before it, until the time is after {when(coming.time + lateness)}"
+        until = when(coming.time + lateness)
+        yield f"it waits for others that may still come before it, until the time is after {until}"
 
 
 def _found(shard: Combine, owner: int) -> tuple[Family, int]:
