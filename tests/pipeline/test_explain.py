@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+import orjson
 import pyarrow.parquet as pq
 import pytest
 
 import tidegate as tg
+from tests.cli.commands import refused, run
 from tests.pipeline.lane import WHERE, Lane, Stream
 from tidegate.pipeline import combine
 from tidegate.pipeline.explain import RunState, explained, view_of
-from tidegate.pipeline.flow import Flow
 from tidegate.pipeline.shard_state import CombineSettings, ShardState
 from tidegate.records import publication
-from tidegate.runs.sinks import Callback
-from tidegate.runs.sources import LogSource
 
 MORE = (
     "T_AFTER(start, past(n > 4.5, 'PT1S'))",
@@ -74,44 +73,70 @@ def test_settings_that_the_state_does_not_say(tmp_path, monkeypatch):
     assert "it waits for others" in str(of_lane(lane, "s0", given, CombineSettings(3_000_000)))
 
 
-def test_a_checkpoint_of_a_flow_and_of_a_stream(spark, tmp_path):
-    """Both ways on Spark: what is explained is what the next batch tells."""
-    registry = tg.Registry(tmp_path / "registry.db")
-    log = tg.Log(tmp_path / "log", version=lambda: registry.version)
-    registry.subscribe(SUBSCRIPTIONS)
-    stream, sent = Stream(5), []
+class World:
+    """A registry with all subscriptions, an engine that has seen a frame, and the publication after it."""
 
-    def run():
-        sink = Callback(lambda batch, table: sent.extend(tuple(row.values()) for row in table.to_pylist()))
-        flow = Flow(spark, LogSource(tmp_path / "log"), registry, [sink], checkpoint=tmp_path / "run", lateness=0)
-        flow.start(available_now=True)
-        assert flow.wait(120)
-        flow.close()
+    def __init__(self, directory):
+        self.registry, self.engine = tg.Registry(directory / "registry.db"), tg.Engine(SUBSCRIPTIONS)
+        self.registry.subscribe(SUBSCRIPTIONS)
+        stream = Stream(5)
+        self.frame = stream.frame()
+        self.engine.publish(self.frame)
+        self.given, *_ = first_and_rest(stream.frame())
 
-    begin = stream.frame()
-    log.append(begin)
-    run()
+    def check(self, spark, checkpoint):
+        """A run that has seen the frame explains what the engine explains."""
+        state = RunState.read(spark, str(checkpoint), self.registry)
+        wanted = {id: self.engine.explain(id, self.given) for id in PATTERNS}
+        assert {id: from_state(state, self.registry, id, self.given) for id in PATTERNS} == wanted
+        assert any(explanation.told for explanation in wanted.values())
+
+
+CONFIG = """
+[source]
+type = "log"
+path = "log"
+
+[subscriptions]
+registry = "registry.db"
+
+[run]
+checkpoint = "checkpoint"
+lateness = 0
+
+[[sinks]]
+type = "parquet"
+path = "notifications"
+"""
+
+
+def test_the_checkpoint_of_a_run(spark, tmp_path):
+    world, file = World(tmp_path), tmp_path / "run.toml"
+    file.write_text(CONFIG)
+    tg.Log(tmp_path / "log", version=lambda: world.registry.version).append(world.frame)
+    run("run", file, "--available-now")
+    world.check(spark, tmp_path / "checkpoint")
+    asked = orjson.dumps({"id": "x", "source": "z", "time": "2026-11-15T09:00:00Z", "n": 1}).decode()
+    told = run("explain", file, "s0", asked).stdout
+    assert told.startswith("s0 would be told when x comes\n✓ topk(3, 'PT5S', n)   — n is 1; score 1 is rank 1;")
+    assert run("explain", file, "s7", asked).stdout == "s7 does not match x\n✗ n > 4.9   — n is 1\n"
+    assert "no --after with a CONFIG file" in refused("explain", file, "s0", asked, "--after", file)
+    assert "the id of a subscription; got 'nobody'" in refused("explain", file, "nobody", asked)
+    with pytest.raises(tg.StoreError, match="the checkpoint of a run or of a stream"):
+        tg.explain_run(spark, tmp_path / "none", world.registry, "s0", world.given)
+    with pytest.raises(tg.PublicationError, match="a Publication"):
+        tg.explain_run(spark, tmp_path / "checkpoint", world.registry, "s0", {"id": "p"})
+
+
+@pytest.mark.thorough
+def test_the_checkpoint_of_a_stream_that_is_matched(spark, tmp_path):
+    world = World(tmp_path)
     (tmp_path / "files").mkdir()
-    pq.write_table(begin, tmp_path / "files" / "1.parquet")
+    pq.write_table(world.frame, tmp_path / "files" / "1.parquet")
     schema = "id string, source string, time timestamp, location struct<lon double, lat double>, n double, m double"
     rows = spark.readStream.schema(schema).parquet(str(tmp_path / "files"))
-    writer = tg.match(rows, registry).writeStream.format("noop").trigger(availableNow=True)
-    writer.option("checkpointLocation", str(tmp_path / "match")).start().awaitTermination(120)
-
-    given, first, _ = first_and_rest(stream.frame())
-    states = [RunState.read(spark, str(tmp_path / where), registry) for where in ("run", "match")]
-    found, other = ({id: from_state(state, registry, id, given) for id in PATTERNS} for state in states)
-    assert found == other
-    assert tg.explain_run(spark, tmp_path / "run", registry, "s0", given) == found["s0"]
-    plain = tg.explain_run(spark, tmp_path / "none", registry, "s7", given)
-    assert (plain.text, plain.held, plain.has_pattern) == ("n > 4.9", given.value("n") > 4.9, False)
-    sent.clear()
-    log.append(first)
-    run()
-    assert sent
-    for id, explanation in found.items():
-        assert as_rows(explanation.told) == sorted((row for row in sent if row[1] == id), key=lambda row: row[3])
-    with pytest.raises(tg.StoreError, match="the checkpoint of a run or of a stream"):
-        tg.explain_run(spark, tmp_path / "none", registry, "s0", given)
-    with pytest.raises(tg.PublicationError, match="a Publication"):
-        tg.explain_run(spark, tmp_path / "run", registry, "s0", {"id": "p"})
+    writer = tg.match(rows, world.registry).writeStream.format("noop").trigger(availableNow=True)
+    writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination(120)
+    world.check(spark, tmp_path / "checkpoint")
+    found = tg.explain_run(spark, tmp_path / "checkpoint", world.registry, "s0", world.given)
+    assert found == world.engine.explain("s0", world.given)
