@@ -90,25 +90,25 @@ def play(script, lateness, restart=None):
                 act(engine, action)
 
 
-@examples(40)
+@examples(20)
 @given(script=scripts(), lateness=latenesses)
 def test_what_is_told_is_explained(script, lateness):
     play(script, lateness)
 
 
-@examples(30)
+@examples(16)
 @given(script=looking_back_scripts() | looking_back_scripts(ordered=False), lateness=latenesses)
 def test_what_is_told_of_the_past_is_explained(script, lateness):
     play(script, lateness)
 
 
-@examples(20)
+@examples(10)
 @given(script=scripts(mixed=True) | looking_back_scripts(mixed=True), restart=st.integers(0, 8))
 def test_after_a_restart(script, restart):
     play(script, timedelta(0), restart)
 
 
-@examples(10)
+@examples(6)
 @given(script=scripts(disorder=0, plain=False))
 def test_what_waits_is_told_as_explained_if_nothing_else_comes(script):
     lateness, engine = timedelta(seconds=3), tg.Engine(lateness=timedelta(seconds=3))
@@ -129,3 +129,19 @@ def test_what_waits_is_told_as_explained_if_nothing_else_comes(script):
                 assert [n for n in sent if n.subscription == id and n.time == publication.time], (id, str(found))
         if rest:
             engine.publish(rest)
+
+
+@examples(8)
+@given(script=looking_back_scripts(ordinary=False), memory=st.sampled_from([1, 3]))
+def test_with_a_history_whose_events_leave_memory(script, memory):
+    with (
+        TemporaryDirectory() as directory,
+        tg.History(f"{directory}/events.db", memory=memory) as history,
+        tg.Engine(history=history) as engine,
+    ):
+        for action in script:
+            if action.what != "publish":
+                act(engine, action)
+                continue
+            for publication in action.operand:
+                check(engine, publication, None)

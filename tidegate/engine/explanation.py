@@ -59,13 +59,17 @@ class Explanation:
         return "\n".join((*self._lines(""), *map(_line, self.told)))
 
     def _lines(self, indent: str) -> Iterator[str]:
-        seen = ", ".join(
-            f"{name} is {'missing' if value is None else repr(value)}" for name, value in self.values.items()
-        )
+        seen = ", ".join(f"{name} is {_shown(value)}" for name, value in self.values.items())
         why = "; ".join(filter(None, (seen, self.reason)))
         yield f"{indent}{'✓' if self.held else '✗'} {self.text}" + (f"   — {why}" if why else "")
         for part in self.parts:
             yield from part._lines(indent + "  ")
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "missing"
+    return str(_plain(value)) if isinstance(value, date) else repr(value)
 
 
 def _plain(value: Any) -> Any:

@@ -318,7 +318,9 @@ def _named(event: dict[str, Any]) -> str:
     if event["source"] is not None:
         name = f"{name} of {event['source']}"
     if "start" in event:
-        return f"{name} ({event['start']} {'and running' if event['end'] is None else 'to ' + event['end']})"
+        start, end = event["start"], event["end"]
+        until = " and running" if end is None else "" if end == start else f" to {end}"
+        return f"{name} ({start}{until})"
     value = event.get("value")
     with_value = "" if value is None else f"{value if isinstance(value, str) else number(value)}, "
     return f"{name} ({with_value}remembered at {event['time']})"
