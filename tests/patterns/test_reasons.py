@@ -80,9 +80,9 @@ def test_one_that_patterns_have_seen():
         "as the clock is at 2026-11-15T08:03:00Z; score 5 is rank 3 now, and it was told; told of are the 2 best"
     ]
     assert "score 9 is rank 4 now, and it was not told yet" in said(engine, pub("c", 2, no2=9))
-    assert "patterns have seen it already, and this is as if it came again" in str(
-        engine.explain("s", pub("d", 3, no2=1))
-    )
+    again = lines(engine, pub("d", 3, no2=1))[0]
+    assert "patterns have seen it already, and this is as if it came again; score 1 is rank 1;" in again
+    assert again.endswith("3 is the score to beat; it was told when it came before")
     assert "it comes too late, as the clock is at 2026-11-15T08:03:00Z: patterns do not see it" in said(
         engine, pub("x", 0, no2=5)
     )
@@ -152,6 +152,12 @@ def test_silences():
     engine.advance(NOW + timedelta(minutes=11))
     assert "silent since 2026-11-15T08:00:00Z (a), told at 2026-11-15T08:10:00Z" in str(
         engine.explain("s", pub("x", 12))
+    )
+    engine.publish([pub("b", 12, no2=1)])
+    assert (
+        said(engine, pub("x", 2, no2=1))
+        .splitlines()[0]
+        .endswith("silent since 2026-11-15T08:12:00Z (b), told in 10 min, at 2026-11-15T08:22:00Z")
     )
     engine = after(f"{where[:-1]}, source)", pub("a", 0, no2=1))
     assert "nothing is watched yet" in said(engine, pub("x", 4, source="z8"))
@@ -253,6 +259,7 @@ def test_what_waits_says_until_when():
         "told later if better ones expire before 2026-11-15T08:10:30Z, when it does itself"
     )
     assert engine.explain("s", pub("c", 0.5, no2=4)).held
+    assert "it waits already, and this is as if it came again" in said(engine, pub("b", 0.25, no2=7))
 
 
 def test_a_pattern_sees_nothing_outside_its_time_of_activity():

@@ -31,7 +31,7 @@ from tidegate.index.catalogue import Catalogue
 from tidegate.index.ontology_answers import OntologyAnswers
 from tidegate.index.small_tables import flat_of, publications_of
 from tidegate.index.snapshot import load, save
-from tidegate.language import DEFAULT_LIMITS, Call, Limits, to_json
+from tidegate.language import DEFAULT_LIMITS, Limits, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Notification, Publication, Subscription, micros
 from tidegate.ontologies import current as ontologies
@@ -39,8 +39,7 @@ from tidegate.patterns import Pattern, Raised
 from tidegate.predicates import Filter
 from tidegate.predicates.ontology import asking, expanded
 from tidegate.records.given import Given, Tabular, as_publications
-from tidegate.subscriptions import compile_subscription, expression_of
-from tidegate.subscriptions.activity import activity
+from tidegate.subscriptions import bounded_expression, compile_subscription, expression_of
 from tidegate.subscriptions.bulk import without_garbage_collection
 from tidegate.subscriptions.doubts import warn
 from tidegate.time_zones import TimeZone, Zone
@@ -318,9 +317,7 @@ class Engine(Closing):
         batch = ObjectBatch([publication])
         with self._changing:
             number = self._catalogue.number(id)
-            subscription = self._catalogue.subscription(number)
-            node, bounds = expression_of(subscription, self._limits), activity(subscription)
-            node = Call("and", (node, *bounds)) if bounds else node
+            node = bounded_expression(self._catalogue.subscription(number), self._limits)
             if number in self._stage.patterns:
                 trial = self._stage.trial(number, batch)
                 found = explain_pattern(node, publication, trial, self._with_raised([], [trial.raised]))

@@ -217,4 +217,5 @@ class Absent(Family):
             silence = Silence(max(int(self._begin.used[slot]), coming.time), None, False)
         hears = coming.passes(int(self._filter.used[slot])) and not coming.is_late
         window, end = int(self._window.used[slot]), int(self.end.used[slot])
-        return silence_reason(silence, window, end, coming.time, hears)
+        now = max(coming.time, int(coming.arrival.clock[0])) if coming.is_late else coming.time
+        return silence_reason(silence, window, end, now, hears)

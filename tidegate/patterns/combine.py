@@ -291,6 +291,10 @@ class Combine:
             family.connect(self.families[name])
         return copy
 
+    def has_waiting(self, arrival: Arrivals) -> bool:
+        """Whether the same publication, known by its hash and its time, waits already."""
+        return self._waiting.has(arrival)
+
     def before(self, arrival: Arrivals) -> Combine:
         """The shard as it would be at the turn of a publication that came now, if nothing else came before it."""
         width = self.memory.values.data.shape[1]
@@ -357,6 +361,11 @@ class _Waiting:
             wider[:, : found.values.shape[1]] = found.values
             found = replace(found, values=wider)
         return [found]
+
+    def has(self, arrival: Arrivals) -> bool:
+        """Whether one of them is the one publication of ``arrival``."""
+        same = (self._flat["hash"].used == arrival.hash[0]).all(axis=1)
+        return bool((same & (self._flat["time"].used == arrival.time[0])).any())
 
     def replace(self, arrivals: Arrivals) -> None:
         """Let these publications wait, and no others."""

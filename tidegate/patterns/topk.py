@@ -326,7 +326,10 @@ class TopK(Family):
         if coming.is_late and coming.place >= 0 and clock is not None:
             window = self._ranked(slot, clock, others=0)
             return seen_reason(window, score, coming.place, self._was_told(slot, coming.place), clock, coming.time)
-        return rank_reason(self._ranked(slot, coming.time, others=1), score, coming.time, int(self.closing.used[slot]))
+        found = rank_reason(self._ranked(slot, coming.time, others=1), score, coming.time, int(self.closing.used[slot]))
+        if coming.place < 0 or (told := self._was_told(slot, coming.place)) is None:
+            return found
+        return found._replace(text=f"{found.text}; it was {'' if told else 'not '}told when it came before")
 
     def _scores(self, slot: int, values: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """The scores of rows of values for a subscription; not finite where there is none."""

@@ -55,7 +55,7 @@ class Trial:
         coming = replace(coming, raised=len(at_turn))
         family = state.families[family.name]
         refusal = None if is_late else family.unseen(slot, coming)
-        notes = tuple(_notes(coming, refusal, shard.lateness))
+        notes = tuple(_notes(coming, refusal, shard))
         return Trial(raised, notes, not is_late and refusal is None, family, slot, coming)
 
     def reason(self, asked: Asked) -> Reason:
@@ -63,7 +63,7 @@ class Trial:
         return self._family.reason(self._slot, self._coming, asked)
 
 
-def _notes(coming: Coming, refusal: str | None, lateness: int) -> Iterator[str]:
+def _notes(coming: Coming, refusal: str | None, shard: Combine) -> Iterator[str]:
     """What is to be said of a publication before anything else."""
     if coming.is_late:
         clock = f"as the clock is at {when(int(coming.arrival.clock[0]))}"
@@ -76,8 +76,10 @@ def _notes(coming: Coming, refusal: str | None, lateness: int) -> Iterator[str]:
         yield refusal
     if coming.place >= 0:
         yield "patterns have seen it already, and this is as if it came again"
-    if lateness:
-        until = when(coming.time + lateness)
+    elif shard.has_waiting(coming.arrival):
+        yield "it waits already, and this is as if it came again"
+    if shard.lateness and len(coming.arrival.hits):
+        until = when(coming.time + shard.lateness)
         yield f"it waits for others that may still come before it, until the time is after {until}"
 
 

@@ -24,7 +24,6 @@ from tidegate.errors import PublicationError, SettingError, StoreError, shown
 from tidegate.index import ObjectBatch
 from tidegate.index.patterns import passed
 from tidegate.index.versioned import View
-from tidegate.language import Call, Node
 from tidegate.language.limits import DEFAULT_LIMITS, NO_LIMITS
 from tidegate.model import Notification, Publication
 from tidegate.patterns import Combine, Raised
@@ -40,8 +39,7 @@ from tidegate.pipeline.spark_failure import failure
 from tidegate.store.registry import Registry
 from tidegate.store.storage import storage_at
 from tidegate.store.stored_subscription import StoredSubscription
-from tidegate.subscriptions import expression_of
-from tidegate.subscriptions.activity import activity
+from tidegate.subscriptions import bounded_expression
 
 __all__ = ["RunState", "explain_run", "explained", "view_of"]
 
@@ -111,7 +109,7 @@ def explain_run(
         raise PublicationError("a Publication", shown(publication))
     stored, view = registry.stored(id), view_of(registry)
     if not len(_row(view, stored.since)):
-        return explain(_expression(stored), publication)
+        return explain(bounded_expression(stored.meant, NO_LIMITS), publication)
     settings = None
     if lateness is not None:
         settings = CombineSettings(checked_lateness(lateness), keep=checked_keep(keep, DEFAULT_LIMITS))
@@ -131,11 +129,6 @@ def _row(view: View, since: int) -> np.typing.NDArray[np.int64]:
     return np.flatnonzero(view.patterns.subscriptions == number)
 
 
-def _expression(stored: StoredSubscription) -> Node:
-    node, bounds = expression_of(stored.meant, NO_LIMITS), activity(stored.meant)
-    return Call("and", (node, *bounds)) if bounds else node
-
-
 def explained(shard: Combine, view: View, stored: StoredSubscription, publication: Publication) -> Explanation:
     """The explanation from a shard, which is changed only if it has not admitted the subscription yet."""
     if stored.since not in shard.owners():  # the next batch would
@@ -146,7 +139,7 @@ def explained(shard: Combine, view: View, stored: StoredSubscription, publicatio
     first = begins if shard.clock is None else None
     clock = begins if shard.clock is None else max(shard.clock, begins)
     trial = Trial.of(shard, stored.since, arrival, clock, first)
-    return explain_pattern(_expression(stored), publication, trial, _told(trial.raised, view))
+    return explain_pattern(bounded_expression(stored.meant, NO_LIMITS), publication, trial, _told(trial.raised, view))
 
 
 def _arrival(shard: Combine, view: View, publication: Publication) -> Arrivals:

@@ -24,13 +24,19 @@ from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.ontology import expanded
 from tidegate.subscriptions.activity import activity
 
-__all__ = ["compile_subscription", "compile_where", "expression_of", "filter_key"]
+__all__ = ["bounded_expression", "compile_subscription", "compile_where", "expression_of", "filter_key"]
 
 
 def expression_of(subscription: Subscription, limits: Limits) -> Node:
     """The expression of a subscription as a tree."""
     where = subscription.where
     return parse(where, limits) if isinstance(where, str) else from_json(where, limits)
+
+
+def bounded_expression(subscription: Subscription, limits: Limits) -> Node:
+    """The expression of a subscription, joined by AND with its time of activity, if it has one."""
+    node, bounds = expression_of(subscription, limits), activity(subscription)
+    return Call("and", (node, *bounds)) if bounds else node
 
 
 def compile_subscription(subscription: Subscription, limits: Limits) -> Filter | Pattern:
