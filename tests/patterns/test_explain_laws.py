@@ -75,13 +75,13 @@ def check_verdict(pattern, publication, found, told):
         assert found.held is bool(told), (found, told)
 
 
-def play(script, lateness, restart=None):
-    engine = tg.Engine(lateness=lateness)
+def play(script, lateness, restart=None, keep=None):
+    engine = tg.Engine(lateness=lateness, keep=keep)
     with TemporaryDirectory() as directory:
         for i, action in enumerate(script):
             if i == restart:
                 engine.save(directory)
-                engine = tg.Engine.load(directory)
+                engine = tg.Engine.load(directory, keep=keep)
             if action.what == "publish":
                 check(engine, action.operand[0], lateness)
                 if rest := action.operand[1:]:
@@ -97,9 +97,13 @@ def test_what_is_told_is_explained(script, lateness):
 
 
 @examples(16)
-@given(script=looking_back_scripts() | looking_back_scripts(ordered=False), lateness=latenesses)
-def test_what_is_told_of_the_past_is_explained(script, lateness):
-    play(script, lateness)
+@given(
+    script=looking_back_scripts() | looking_back_scripts(ordered=False),
+    lateness=latenesses,
+    keep=st.sampled_from([None, timedelta(seconds=3), timedelta(seconds=8)]),
+)
+def test_what_is_told_of_the_past_is_explained(script, lateness, keep):
+    play(script, lateness, keep=keep)
 
 
 @examples(10)

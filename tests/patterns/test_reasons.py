@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 import tidegate as tg
+from tidegate.patterns import past_storage
+from tidegate.patterns.reason import lasting
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
 SCORES = {"a": 5, "b": 3, "c": 9, "d": 1}
@@ -266,3 +270,24 @@ def test_a_pattern_sees_nothing_outside_its_time_of_activity():
     engine = tg.Engine([tg.Subscription("s", "ann", "topk(1, 'PT1H', no2)", active_until=NOW)])
     assert not engine.explain("s", pub("p", 0, no2=1)).held
     assert engine.explain("s", pub("p", -1, no2=1)).held
+
+
+def test_an_event_that_has_run_longer_than_anything_is_kept(monkeypatch):
+    monkeypatch.setattr(past_storage, "_FEW", 0)
+    engine = after("T_DURING(start, past(kind = 'storm'))", keep=timedelta(minutes=1))
+    engine.publish([pub("w", 0, kind="storm", phase="START")])
+    for i in range(1, 20):
+        engine.publish([pub(f"v{i}", i, kind="storm")])
+    found = pattern(engine, pub("a", 40)).facts["event"]
+    assert found == {"id": None, "source": None, "time": None, "start": "2026-11-15T08:00:00Z", "end": None}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        *((0, "0 s"), (59, "59 s"), (90, "1 min 30 s"), (1.5, "1.5 s"), (61.25, "1 min 1.25 s"), (3600, "1 h")),
+        *((2 * 86_400 + 3 * 3600 + 60, "2 d 3 h"), (-5, "5 s")),
+    ],
+)
+def test_lengths_of_time(seconds, text):
+    assert lasting(int(seconds * 1e6)) == text

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 __all__ = ["PastReading"]
 
 
-class Told(NamedTuple):
+class PublishedEvent(NamedTuple):
     """What a publication tells of its event: start and end as it brings them, those of the event, which of the shard's
     events it is (−1: none), and why it is refused, if it is.
     """
@@ -95,7 +95,7 @@ class PastReading:
         since = int(past.since.used[slot])
         self._since = -inf if since <= self._marks[FLOOR] else float(since)
         self._gone = self._forgotten()
-        self._told = self._read()
+        self._published = self._read()
         self._hidden = self._own_points()
 
     # --- the publication --------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class PastReading:
         gone = gone + int(kept[0]) if len(kept) else last
         return max(gone, last - self._coming.most)
 
-    def _read(self) -> Told:
+    def _read(self) -> PublishedEvent:
         """What the publication tells of its event, by the table of phases in the language page."""
         arrival, stored = self._coming.arrival, self._stored
         start, end = (float(arrival.values[0, column]) for column in self._past.times())
@@ -119,39 +119,39 @@ class PastReading:
         time, phase = float(self._coming.time), int(arrival.phase[0])
         if phase == STARTS:
             refusal = SECOND_START if is_known else 0 if isnan(end) else START_WITH_AN_END
-            return Told(time if isnan(start) else start, end, nan, nan, event, refusal)
+            return PublishedEvent(time if isnan(start) else start, end, nan, nan, event, refusal)
         if phase == ENDS:
             end = time if isnan(end) else end
             if row is None or not is_known or row[IS_OVER]:
-                return Told(start, end, nan, end, -1, END_WITHOUT_START)
+                return PublishedEvent(start, end, nan, end, -1, END_WITHOUT_START)
             own = float(row[START])
             refusal = END_BEFORE_START if end < own else OTHER_START if not isnan(start) and start != own else 0
-            return Told(start, end, own, end, event, refusal)
+            return PublishedEvent(start, end, own, end, event, refusal)
         start = end if isnan(start) else start
         start = time if isnan(start) else start
         end = start if isnan(end) else end
         refusal = 0
         if phase == INSTANT:
             refusal = SECOND_START if is_known else INSTANT_THAT_LASTS if start != end else 0
-        return Told(start, end, start, end, -1, refusal)
+        return PublishedEvent(start, end, start, end, -1, refusal)
 
     @property
     def refusal(self) -> str | None:
         """Why no condition with ``past`` of the subscription sees the publication; None if they do."""
-        if self._told.refusal:
-            return f"it is refused: {REFUSALS[self._told.refusal]}"
+        if self._published.refusal:
+            return f"it is refused: {REFUSALS[self._published.refusal]}"
         is_end, events = self._coming.arrival.phase[0] == ENDS, self._stored.events.used
-        if is_end and events[self._told.event, VERSION] < self._past.since.used[self._slot]:
+        if is_end and events[self._published.event, VERSION] < self._past.since.used[self._slot]:
             return "its event began before the subscription was made"
         return None
 
     def _own_points(self) -> set[int]:
         """The points of the running event that the publication ends: no event matches itself."""
         found: set[int] = set()
-        if self._told.event < 0 or self._told.refusal or self._coming.arrival.phase[0] != ENDS:
+        if self._published.event < 0 or self._published.refusal or self._coming.arrival.phase[0] != ENDS:
             return found
         asked, lists = self._asked, self._asked.lists.used
-        hold = int(self._stored.events.used[self._told.event, HEAD])
+        hold = int(self._stored.events.used[self._published.event, HEAD])
         while hold >= 0:
             row = self._stored.holds.used[hold]
             if row[HOLD_AT] >= 0:
@@ -225,10 +225,10 @@ class PastReading:
 
     def _left(self, row: NDArray[np.int64]) -> tuple[float, float]:
         """Start and end of what is on the left of a relation; NaN where it is missing."""
-        told, left = self._told, int(row[LEFT])
+        own, left = self._published, int(row[LEFT])
         if left == THE_EVENT:
-            return told.own_start, told.own_end
-        instants = {THE_START: told.start, THE_END: told.end, THE_TIME: float(self._coming.time)}
+            return own.own_start, own.own_end
+        instants = {THE_START: own.start, THE_END: own.end, THE_TIME: float(self._coming.time)}
         found = instants[left] if left in instants else float(self._coming.arrival.values[0, left])
         return found, found
 
@@ -271,19 +271,22 @@ class PastReading:
     def _event(self, place: int, row: NDArray[np.int64], kind: int | None = None) -> dict[str, Any]:
         """What is known of the event of a point; of a compared value, the value too."""
         one, two, _, _, given = self._stored.pool.used[place].tolist()
-        time = int(self._stored.when.used[int(given) - int(self._marks[KNOWN])])
+        since_known = int(given) - int(self._marks[KNOWN])
+        time = int(self._stored.when.used[since_known]) if since_known >= 0 else None  # of a running event, too old
         id, source = self._names(int(given), place, int(row[OF]), time)
-        facts: dict[str, Any] = {"id": id, "source": source, "time": when(time)}
+        facts: dict[str, Any] = {"id": id, "source": source, "time": None if time is None else when(time)}
         if kind is None:
             return {**facts, "start": when(one), "end": None if two == inf else when(two)}
         if kind == TEXT:
             return facts
         return {**facts, "value": when(one) if kind == TIME else one}
 
-    def _names(self, given: int, place: int, of: int, time: int) -> tuple[str | None, str | None]:
+    def _names(self, given: int, place: int, of: int, time: int | None) -> tuple[str | None, str | None]:
         """The id and the source of a remembered publication, as far as they are known."""
         if self._past.named is not None and (found := self._past.named(given)) is not None:
             return found
+        if time is None:
+            return None, None
         memory = self._memory
         events = self._stored.events.used
         own = np.flatnonzero((events[:, LAST_OF] == given) | (events[:, FIRST_OF] == given))

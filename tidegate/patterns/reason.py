@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tidegate.instant import render_instant
 from tidegate.patterns.memory import Arrivals, Memory
 
-__all__ = ["Asked", "Coming", "Reason", "id_of", "lasting", "named", "number", "when"]
+__all__ = ["UNSEEN", "Asked", "Coming", "Reason", "id_of", "lasting", "named", "number", "when"]
 
 #: What is said of a publication that passes no filter of a pattern.
 UNSEEN = "does not see it"
