@@ -242,6 +242,35 @@ def test_the_value_that_decides():
     assert (missing.values, missing.reason) == ({"price": None}, "so neither this nor its negation holds")
 
 
+def test_events_that_are_not_the_subscription_s():
+    """From before it was made, forgotten, or the publication's own."""
+    where = "T_AFTER(start, past(kind = 'storm'))"
+    engine = after(where, pub("v", 0, kind="storm"), keep=timedelta(minutes=5))
+    engine.subscribe(tg.Subscription("late", "ann", where))
+    assert engine.explain("s", pub("a", 1)).held
+    assert engine.explain("late", pub("a", 1)).reason == "start is 2026-11-15T08:01:00Z; no event is remembered"
+    assert engine.explain("s", pub("a", 5)).held
+    assert engine.explain("s", pub("a", 6)).reason == "start is 2026-11-15T08:06:00Z; no event is remembered"
+    own = after("price < past(price, TRUE) OR T_DURING(end, past(TRUE))", pub("w", 0, price=5, phase="START"))
+    assert [n.facts["event"] for n in nodes(own.explain("s", pub("w", 1, price=4, phase="END"))) if n.is_pattern] == [
+        None, None,
+    ]  # fmt: skip
+    assert own.explain("s", pub("x", 1, price=4)).parts[0].facts["event"]["value"] == 5.0
+
+
+def test_an_event_from_before_the_subscription():
+    engine = after("T_DURING(start, past(TRUE))", pub("w", 0, phase="START"))
+    engine.subscribe(tg.Subscription("late", "ann", "T_DURING(end, past(TRUE))"))
+    found = engine.explain("late", pub("w", 1, phase="END"))
+    assert (found.held, found.reason.split(";")[0]) == (False, "its event began before the subscription was made")
+
+
+@pytest.mark.parametrize(("bound", "is_near"), [("<= 0", True), ("< 0.5", True), ("< 0", False)])
+def test_a_window_at_exactly_the_tolerance(bound, is_near):
+    engine = after(f"shape(level, (0, 1, 0), 'stream') {bound}", pub("a", 0, level=0), pub("b", 1, level=1))
+    assert ("near; an excursion begins" in said(engine, pub("c", 2, level=0))) is is_near
+
+
 def test_with_a_history_events_have_their_names(tmp_path):
     with (
         tg.History(tmp_path / "events.db") as history,
