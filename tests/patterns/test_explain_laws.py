@@ -106,13 +106,13 @@ def play(script, lateness, restart=None, keep=None):
                 engine.publish(rest)
 
 
-@examples(20)
+@examples(8)
 @given(script=scripts(), lateness=latenesses)
 def test_what_is_told_is_explained(script, lateness):
     play(script, lateness)
 
 
-@examples(16)
+@examples(8)
 @given(
     script=looking_back_scripts() | looking_back_scripts(ordered=False),
     lateness=latenesses,
@@ -122,7 +122,7 @@ def test_what_is_told_of_the_past_is_explained(script, lateness, keep):
     play(script, lateness, keep=keep)
 
 
-@examples(10)
+@examples(5)
 @given(script=scripts(mixed=True) | looking_back_scripts(mixed=True), restart=st.integers(0, 8))
 def test_after_a_restart(script, restart):
     play(script, timedelta(0), restart)
@@ -194,7 +194,7 @@ def test_silences_are_told_when_they_are_due(heard, gaps):
             last, begin = f"p{i}", second
 
 
-@examples(6)
+@examples(4)
 @given(script=scripts(disorder=0, plain=False))
 def test_what_waits_is_told_as_explained_if_nothing_else_comes(script):
     lateness, engine = timedelta(seconds=3), tg.Engine(lateness=timedelta(seconds=3))
@@ -217,7 +217,7 @@ def test_what_waits_is_told_as_explained_if_nothing_else_comes(script):
             engine.publish(rest)
 
 
-@examples(8)
+@examples(3)
 @given(script=looking_back_scripts(ordinary=False), memory=st.sampled_from([1, 3]))
 def test_with_a_history_whose_events_leave_memory(script, memory):
     with (
