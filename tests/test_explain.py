@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import orjson
 import pytest
 from hypothesis import given
 
 import tidegate as tg
 from tests import oracle
 from tests.drawn_publications import publications
-from tests.patterns.oracle import split
-from tests.patterns.strategies import patterns, streams
 from tests.strategies import CONDITIONS, expressions
 from tidegate import testing as laws
-from tidegate.language.parse import parse
-from tidegate.language.tree import Call, Literal
 from tidegate.predicates.family import FUNCTIONS, MEASURES
 
 NOW = datetime(2026, 11, 15, 8, tzinfo=UTC)
@@ -74,57 +71,35 @@ def test_what_cannot_be_explained():
         engine.explain("s", {"id": "p"})
 
 
-def test_a_pattern_sees_what_passes_its_filters():
-    text = str(explained("no2 > 40 AND topk(3, 'PT1H', no2 / 2)", no2=45.0))
-    assert text.splitlines() == [
-        "✓ AND",
-        "  ✓ no2 > 40   — no2 is 45.0",
-        "  ✓ topk(3, 'PT1H', no2 / 2)   — depends on other publications",
-    ]
-    found = explained("no2 > 40 AND topk(3, 'PT1H', no2 / 2)", no2=5.0)
-    assert (found.held, [part.held for part in found.parts]) == (False, [False, True])
-    found = explained("together('PT5M', kind = 'rain', kind = 'wind' AND no2 > 1, 'all')", kind="rain")
-    assert (found.held, found.is_pattern, [part.held for part in found.parts]) == (True, True, [True, False])
-    assert str(found).splitlines()[1:] == [
-        "  ✓ kind = 'rain'   — kind is 'rain'",
-        "  ✗ AND",
-        "    ✗ kind = 'wind'   — kind is 'rain'",
-        "    ✗ no2 > 1   — no2 is missing",
-    ]
-    found = explained("absent('PT5M', no2 > 40, source)", no2=5.0)
-    assert (found.held, found.parts[0].values) == (False, {"no2": 5.0})
-    assert str(found).splitlines()[0] == "✗ absent('PT5M', no2 > 40, source)   — does not see it"
-    assert explained("absent('PT5M', TRUE)").held
-
-
-def test_a_pattern_sees_nothing_outside_its_time_of_activity():
-    engine = tg.Engine([tg.Subscription("s", "ann", "topk(1, 'PT1H', no2)", active_until=NOW)])
-    assert not engine.explain("s", tg.Publication("p", "z7", NOW, {"no2": 1})).held
-    assert engine.explain("s", tg.Publication("p", "z7", NOW - timedelta(seconds=1), {"no2": 1})).held
-
-
 def test_limits_of_the_engine_do_not_matter():
     engine = tg.Engine(
         [tg.Subscription("s", "ann", "topk(2000, 'P999D', no2)")], limits=tg.Limits(k=3000, window=10**9)
     )
-    assert engine.explain("s", tg.Publication("p", "z7", NOW)).held
+    assert engine.explain("s", tg.Publication("p", "z7", NOW, {"no2": 1})).held
 
 
-@given(where=patterns(), batch=streams(least=1, most=3, mixed=True))
-def test_patterns_see_what_the_oracle_says(where, batch):
-    conditions, pattern = split(parse(where))
-    inner = {
-        "topk": lambda args: [],
-        "together": lambda args: [arg for arg in args[1:] if isinstance(arg, Call) or getattr(arg, "value", 0) is True],
-        "absent": lambda args: args[1:2],
-        "shape": lambda args: [Call("or", (Call("<", (args[0], Literal(0))), Call(">=", (args[0], Literal(0)))))],
-    }[pattern.op](pattern.args)
-    engine = tg.Engine([tg.Subscription("s", "ann", where)])
-    for publication in batch:
-        found = engine.explain("s", publication)
-        sees = not inner or any(oracle.holds(node, publication) for node in inner)
-        assert found.held is (sees and all(oracle.holds(node, publication) for node in conditions))
-        assert str(found)
+def test_what_is_dated_ahead_is_refused():
+    settings = {"ahead": timedelta(minutes=1), "clock": lambda: NOW}
+    wheres = {"f": "TRUE", "s": "topk(1, 'PT10M', no2)"}
+    engine = tg.Engine([tg.Subscription(id, "ann", where) for id, where in wheres.items()], **settings)
+    for id in wheres:
+        assert engine.explain(id, tg.Publication("p", "z7", NOW + timedelta(minutes=1), {"no2": 1})).held
+        found = engine.explain(id, tg.Publication("p", "z7", NOW + timedelta(minutes=2), {"no2": 1}))
+        assert (found.held, found.told, found.reason) == (False, (), "it is dated too far ahead, and so refused")
+    assert engine.ahead == 0
+
+
+def test_as_json():
+    engine = tg.Engine([tg.Subscription("s", "ann", "together('PT5M', TRUE, 1 < n)")])
+    seen = tg.Publication("b", "z7", NOW, {"n": 10**300, "gaps": [1.0, float("nan")]}, location=(1, 2))
+    found = engine.explain("s", seen).to_json()
+    assert orjson.loads(orjson.dumps(found)) == found
+    assert list(found) == ["text", "held", "values", "is_pattern", "reason", "facts", "parts", "told"]
+    assert found["parts"][1]["values"] == {"n": 1e300}
+    assert found["told"][0]["time"] == "2026-11-15T08:00:00Z"
+    plain = tg.Engine([tg.Subscription("s", "ann", "location IS NULL OR gaps IS NULL OR time IS NULL")])
+    values = [part["values"] for part in plain.explain("s", seen).to_json()["parts"]]
+    assert values == [{"location": {"lon": 1.0, "lat": 2.0}}, {"gaps": [1.0, None]}, {"time": "2026-11-15T08:00:00Z"}]
 
 
 def all_nodes(explanation):

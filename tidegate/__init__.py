@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidegate.engine import Engine
-    from tidegate.engine.explain import Explanation
+    from tidegate.engine.explanation import Explanation
     from tidegate.errors import (
         LimitError,
         OntologyError,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidegate.language import Limits
     from tidegate.model import Notification, Publication, Subscription
     from tidegate.ontologies.ontology import Ontology
+    from tidegate.pipeline.explain import explain_run
     from tidegate.pipeline.match import match
     from tidegate.pipeline.session import session
     from tidegate.shapes.named_shapes import NamedShape
@@ -68,6 +69,7 @@ __all__ = [
     "UnknownFunction",
     "UnknownSubscription",
     "__version__",
+    "explain_run",
     "load_ontology",
     "load_shapes",
     "match",
@@ -77,13 +79,14 @@ __all__ = [
 #: The modules of all public names that are not errors.
 _HOMES = {
     "tidegate.engine.engine": ("Engine",),
-    "tidegate.engine.explain": ("Explanation",),
+    "tidegate.engine.explanation": ("Explanation",),
     "tidegate.language": ("Limits",),
     "tidegate.model": (
         "Notification",
         "Publication",
         "Subscription",
     ),
+    "tidegate.pipeline.explain": ("explain_run",),
     "tidegate.pipeline.match": ("match",),
     "tidegate.pipeline.session": ("session",),
     "tidegate.store.history": ("History",),

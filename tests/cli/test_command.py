@@ -94,8 +94,16 @@ def test_explain_says_what_a_pattern_sees(tmp_path):
     path = tmp_path / "watch.txt"
     path.write_text("no2 > 40 AND topk(1, 'PT5M', no2)\n")
     reading = '{"id": "a", "source": "z", "time": "2026-11-15T08:00:00Z", "no2": %s}'
-    assert run("explain", path, "1", reading % 45).stdout.startswith("1 sees a\n✓ AND\n")
-    assert run("explain", path, "1", reading % 4).stdout.startswith("1 does not see a\n✗ AND\n")
+    assert run("explain", path, "1", reading % 45).stdout.startswith("1 would be told when a comes\n✓ AND\n")
+    assert run("explain", path, "1", reading % 4).stdout.startswith("1 would not be told when a comes\n✗ AND\n")
+    before = lines(tmp_path / "before.jsonl", [orjson.loads(reading % 44)])
+    told = run("explain", path, "1", reading % 45, "--after", before).stdout
+    assert told.startswith("1 would not be told when a comes\n✗ AND")
+    assert "score 45 is rank 2, beyond the best; 44 is the score to beat" in told
+    as_json = orjson.loads(run("explain", path, "1", reading % 43, "--after", before, "--json").stdout)
+    assert (as_json["parts"][1]["facts"]["rank"], as_json["told"][0]["publications"]) == (1, ["a"])
+    broken = lines(tmp_path / "broken.jsonl", [{"id": "b"}])
+    assert f"{broken}, line 1" in refused("explain", path, "1", reading % 45, "--after", broken)
 
 
 # --- functions, demo -------------------------------------------------------------------------------------------------

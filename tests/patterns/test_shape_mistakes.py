@@ -59,8 +59,8 @@ def test_refused(where, part):
 
 def test_explained():
     engine = tg.Engine([sub(f"t = 'a' AND {PEAK} <= 0")])
-    assert engine.explain("s", pub("p", 0, 1, t="a")).held
-    assert not engine.explain("s", pub("p", 0, 1, t="b")).held
+    assert "its source 1 with it" in str(engine.explain("s", pub("p", 0, 1, t="a")))
+    assert "does not see it" in str(engine.explain("s", pub("p", 0, 1, t="b")))
     for other in (None, "text", True):
         assert not engine.explain("s", pub("p", 0, other, t="a")).held
 

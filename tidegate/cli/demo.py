@@ -286,11 +286,24 @@ def _summary(tally: _ConsoleTotals, status: Status, seconds: float) -> None:
         typer.echo("\nMost notified:")
         for id, count in sorted(notified.items(), key=lambda pair: (-pair[1], pair[0]))[:5]:
             typer.echo(f"  {count:>8,}  {id:<36} {tally.watching[id].where}")
-        example = max(tally.first, key=lambda id: (len(tally.names[id]), id))
-        publication, subscription = tally.first[example], tally.watching[example]
-        typer.echo(f"\nWhy {subscription.subscriber} heard of {publication.id} (subscription {example}):")
-        for line in str(Engine([subscription]).explain(example, publication)).splitlines():
+        _explain(tally)
+    _try_next()
+
+
+def _explain(tally: _ConsoleTotals) -> None:
+    """Why somebody heard of something: the longest subscription without a pattern, which needs no state."""
+    with Engine([tally.watching[id] for id in tally.first]) as engine:
+        told = {id: engine.explain(id, publication) for id, publication in tally.first.items()}
+    plain = [id for id, explanation in told.items() if not explanation.has_pattern]
+    if plain:
+        example = max(plain, key=lambda id: (len(tally.names[id]), id))
+        subscriber, publication = tally.watching[example].subscriber, tally.first[example]
+        typer.echo(f"\nWhy {subscriber} heard of {publication.id} (subscription {example}):")
+        for line in str(told[example]).splitlines():
             typer.echo(f"  {line}")
+
+
+def _try_next() -> None:
     command = "tidegate" if shutil.which("tidegate") else sys.argv[0]
     typer.echo("\nTry this next:")
     for arguments, meaning in (

@@ -58,6 +58,10 @@ def _one_at_a_time(some: pa.Table) -> None:
     engine.unsubscribe(next(iter(engine)).id)
     for i in range(1, some.num_rows):
         engine.publish(some.slice(i, 1))
+    for subscription in engine:  # what explain reads of the state of patterns
+        engine.explain(
+            subscription.id, Publication("p", "s", _BEGIN + timedelta(days=9999), {"kind": "ridge", "gust": 30.0})
+        )
     for signature in select_one.signatures:  # a large segment's
         select_one_aside.compile(signature)
     past = Combine(0, None, 1).families[Past.name]

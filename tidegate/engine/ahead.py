@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tidegate.errors import SettingError, shown
 from tidegate.index import Batch
@@ -39,12 +40,16 @@ class AheadCheck:
             raise SettingError("a function that tells the time as clock, with ahead", shown(clock))
         return AheadCheck(ahead, clock)
 
-    def timely(self, batch: B) -> B:
-        """The batch without what is dated too far ahead."""
+    def refuses(self, batch: Batch) -> NDArray[np.bool_] | None:
+        """Which publications are dated too far ahead; None if none is."""
         now = self._clock()
         if not isinstance(now, datetime) or now.tzinfo is None:
             raise SettingError("a clock that tells datetimes with a time zone", shown(now))
-        wrong = is_dated_ahead(batch, micros(now), self._ahead)
+        return is_dated_ahead(batch, micros(now), self._ahead)
+
+    def timely(self, batch: B) -> B:
+        """The batch without what is dated too far ahead, which is counted."""
+        wrong = self.refuses(batch)
         if wrong is None:
             return batch
         with self._counting:

@@ -21,7 +21,8 @@ import pyarrow as pa
 from tidegate.closing import Closing
 from tidegate.engine.ahead import AheadCheck
 from tidegate.engine.event_history import EventHistory
-from tidegate.engine.explain import Explanation, explain
+from tidegate.engine.explain import explain, explain_pattern
+from tidegate.engine.explanation import Explanation
 from tidegate.engine.pattern_shards import PatternShards
 from tidegate.engine.settings import checked_keep, checked_lateness, kept_by
 from tidegate.errors import PublicationError, SettingError, SubscriptionError, TidegateError, TypeMismatch, shown
@@ -30,7 +31,7 @@ from tidegate.index.catalogue import Catalogue
 from tidegate.index.ontology_answers import OntologyAnswers
 from tidegate.index.small_tables import flat_of, publications_of
 from tidegate.index.snapshot import load, save
-from tidegate.language import DEFAULT_LIMITS, Call, Limits, to_json
+from tidegate.language import DEFAULT_LIMITS, Limits, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Notification, Publication, Subscription, micros
 from tidegate.ontologies import current as ontologies
@@ -38,8 +39,7 @@ from tidegate.patterns import Pattern, Raised
 from tidegate.predicates import Filter
 from tidegate.predicates.ontology import asking, expanded
 from tidegate.records.given import Given, Tabular, as_publications
-from tidegate.subscriptions import compile_subscription, expression_of
-from tidegate.subscriptions.activity import activity
+from tidegate.subscriptions import bounded_expression, compile_subscription, expression_of
 from tidegate.subscriptions.bulk import without_garbage_collection
 from tidegate.subscriptions.doubts import warn
 from tidegate.time_zones import TimeZone, Zone
@@ -307,12 +307,25 @@ class Engine(Closing):
     # --- looking ----------------------------------------------------------------------------------------------------
 
     def explain(self, id: str, publication: Publication) -> Explanation:
-        """Why the subscription does, or does not, match the publication."""
+        """Why the subscription does, or does not, match the publication, as if it came next.
+
+        Nothing is changed. For a pattern the state of its shard is copied; publications wait meanwhile.
+        """
         if not isinstance(publication, Publication):
             raise PublicationError("a Publication", shown(publication))
-        subscription = self._catalogue.subscription(self._catalogue.number(id))
-        node, bounds = expression_of(subscription, self._limits), activity(subscription)
-        return explain(Call("and", (node, *bounds)) if bounds else node, publication)
+        self._notice()
+        batch = ObjectBatch([publication])
+        with self._changing:
+            number = self._catalogue.number(id)
+            node = bounded_expression(self._catalogue.subscription(number), self._limits)
+            if number in self._stage.patterns:
+                trial = self._stage.trial(number, batch)
+                found = explain_pattern(node, publication, trial, self._with_raised([], [trial.raised]))
+            else:
+                found = explain(node, publication)
+        if self._ahead is not None and self._ahead.refuses(batch) is not None:
+            found = replace(found, held=False, reason="it is dated too far ahead, and so refused", told=())
+        return found
 
     @property
     def index_bytes(self) -> int:

@@ -34,6 +34,7 @@ from tidegate.patterns.combine import KEEP
 from tidegate.patterns.memory import LONG_AGO
 from tidegate.patterns.past import Past
 from tidegate.patterns.pattern import NEVER
+from tidegate.patterns.trial import Trial
 
 __all__ = ["PatternShards"]
 
@@ -138,7 +139,7 @@ class PatternShards:
         assert isinstance(past, Past)
         past.continue_from(self._history.last)
         past.in_memory = min(self._history.memory or NEVER, NEVER)
-        past.elder = partial(knows, self._history)
+        past.elder, past.named = partial(knows, self._history), self._history.named
         shard.arrays.facts.refused = self._history.refused_counts()
         return shard
 
@@ -255,11 +256,7 @@ class PatternShards:
         if not batch.length:
             return []
         if self._stopped is not None:
-            raise StoreError(
-                "an engine whose history is whole; open the history with a new one",
-                f"{self._stopped.got}",
-                self._stopped.at,
-            )
+            raise self._refusal(self._stopped)
         matches = self.patterns.index.match(batch)
         found = passed(batch, matches, self.patterns.columns) if len(matches.owners) else None
         before, first = self._appeared(batch)
@@ -269,6 +266,25 @@ class PatternShards:
             raised = self._each(found, clock, first, ids)
             self._write(batch, found)
         return raised
+
+    @staticmethod
+    def _refusal(stopped: StoreError) -> StoreError:
+        wanted = "an engine whose history is whole; open the history with a new one"
+        return StoreError(wanted, f"{stopped.got}", stopped.at)
+
+    def trial(self, number: int, batch: Batch) -> Trial:
+        """What a subscription would make of a single publication that came next. Nothing is changed."""
+        if self._stopped is not None:
+            raise self._refusal(self._stopped)
+        self.settle()
+        found = passed(batch, self.patterns.index.match(batch), self.patterns.columns, np.zeros(1, np.int64))
+        begins = batch.time_range()[0] - self.lateness
+        before, first = (begins, begins) if self._clock is None else (self._clock, None)
+        at = next(at for at, shard in enumerate(self._shards) if number in shard.owners())
+        shard, intake = self._shards[at], self._intakes[at]
+        arrival = intake.arrivals(found, self.patterns, shard, before, self._calls + 1, even_none=True)
+        assert arrival is not None
+        return Trial.of(shard, number, arrival, max(before, begins), first)
 
     def advance(self, now: int) -> list[Raised]:
         """Let the clock run to ``now`` and return what that raises."""

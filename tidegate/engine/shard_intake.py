@@ -50,12 +50,16 @@ class ShardIntake:
         shard: Combine,
         clock: int,
         version: int | NDArray[np.int64],
+        even_none: bool = False,
     ) -> Arrivals | None:
-        """The publications that passed a filter of the shard, as it takes them; None if there are none."""
+        """The publications that passed a filter of the shard, as it takes them; None if there are none.
+
+        With ``even_none`` a single publication is there although it passed none.
+        """
         self._reach(patterns.filters_given)
         memory, n = shard.memory, len(found.rows)
         start, hits = own_numbers(found.start, found.hits, self._numbers, memory.marks)
-        if not len(hits):
+        if not len(hits) and not even_none:
             return None
         self._place(patterns.columns, memory)
         values = found.values if self._are_same else self._own(found.values)

@@ -16,8 +16,8 @@ from typing import Any
 from tidegate.kernels.compiled import njit
 
 __all__ = [
-    "BOX", "COUNT", "FIRST", "LEVELS", "LIST", "LOW", "NUMBER", "POINT", "REF", "ROOM", "erase", "found", "give_room",
-    "last", "pack", "put", "unhide",
+    "BOX", "COUNT", "FIRST", "LEVELS", "LIST", "LOW", "NUMBER", "ONE", "POINT", "REF", "ROOM", "TWO", "VERSION",
+    "erase", "found", "give_room", "last", "pack", "put", "unhide",
 ]  # fmt: skip
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")

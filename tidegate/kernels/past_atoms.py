@@ -18,7 +18,7 @@ from tidegate.kernels.past_records import ENDED, LEFT, LIMIT, OF, OP, RUNNING, T
 
 __all__ = [
     "COMPARISONS", "FALSE", "MISSING", "POINTS", "RELATIONS", "TEXT", "THE_END", "THE_EVENT", "THE_START", "THE_TIME",
-    "TRUE", "UNSURE", "VALUES", "atom_holds", "rectangles_of",
+    "TIME", "TRUE", "UNSURE", "VALUES", "atom_holds", "rectangles_of", "value_rectangles",
 ]  # fmt: skip
 
 _jit = njit(cache=True, nogil=True, error_model="numpy")
@@ -95,7 +95,7 @@ def rectangles_of(op: int, s: float, e: float, limit: int, tolerance: int, out: 
 
 
 @_jit
-def _values(op: int, x: float, y: float, out: Any) -> int:
+def value_rectangles(op: int, x: float, y: float, out: Any) -> int:
     """Write the values v with ``x op v``, as rectangles, to ``out``; y is the other half of a text, or NaN."""
     out[:, 0], out[:, 1], out[:, 2], out[:, 3] = -inf, inf, -inf, inf
     if op == _EQUAL:
@@ -158,7 +158,7 @@ def atom_holds(
             if isnan(x):
                 continue
             y = row[atom[LEFT + 3]] if kind == TEXT else nan
-            count = _values(op - VALUES, x, y, rectangles)
+            count = value_rectangles(op - VALUES, x, y, rectangles)
             return int(_any(lists, at, atom[LIMIT], gone, rectangles, count, since, pool, b5, b10, b15))
         return MISSING
     left = atom[LEFT]

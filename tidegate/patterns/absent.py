@@ -13,9 +13,11 @@ from tidegate.kernels.hash_table import place_all
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call
+from tidegate.patterns.absent_reason import Silence, silence_reason
 from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import LONG_AGO, Memory, Step
 from tidegate.patterns.pattern import NEVER, NOTHING_RAISED, Admission, Family, FamilyResult, Parts, family
+from tidegate.patterns.reason import Asked, Coming, Reason, id_of
 from tidegate.patterns.windows import span
 from tidegate.predicates.family import Mismatch
 
@@ -197,3 +199,23 @@ class Absent(Family):
 
     def items(self) -> list[NDArray[np.int64]]:
         return [self._item.used]
+
+    # --- reasons ----------------------------------------------------------------------------------------------------
+
+    def reason(self, slot: int, coming: Coming, asked: Asked) -> Reason:
+        by_source = bool(self._by_source.used[slot])
+        mine = self._watch_slot.used == slot
+        if by_source:
+            mine &= coming.is_of(self._source.used)
+        watches = np.flatnonzero(mine)
+        silence = None
+        if len(watches):
+            at = int(watches[0])
+            last = id_of(self.memory, int(self._item.used[at]))
+            silence = Silence(int(self._heard.used[at]), last, bool(self._told.used[at]))
+        elif self._asleep.used[slot] and not by_source:  # the clock begins to run with the publication
+            silence = Silence(max(int(self._begin.used[slot]), coming.time), None, False)
+        hears = coming.passes(int(self._filter.used[slot])) and not coming.is_late
+        window, end = int(self._window.used[slot]), int(self.end.used[slot])
+        now = max(coming.time, int(coming.arrival.clock[0])) if coming.is_late else coming.time
+        return silence_reason(silence, window, end, now, hears)

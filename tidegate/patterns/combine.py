@@ -178,12 +178,7 @@ class Combine:
         told: list[tuple[Family, list[FamilyResult]]] = [(family, []) for family in self.families.values()]
         ready = self._ordered(arrivals, clock)
         if len(ready):
-            oldest = int(ready.version.min())
-            strict = any(family.may_not_see(oldest) for family in self.families.values())
-            step = self.memory.take(ready, strict, self.combinations, self.keep, self.most)
-            for number, (family, parts) in enumerate(told):
-                if family.owner.length and step.families >> number & 1:
-                    parts.append(family.step(step))
+            self._step(ready, told)
         if clock is not None and moves:
             facts.clock = clock
             for family, parts in told:
@@ -194,6 +189,15 @@ class Combine:
             named = [items for family in self.families.values() for items in family.items()]
             self.memory.forget(LONG_AGO if facts.clock is None else facts.clock, named)
         return result
+
+    def _step(self, ready: Arrivals, told: list[tuple[Family, list[FamilyResult]]]) -> None:
+        """Let families step through publications that are in order, and append what they raise."""
+        oldest = int(ready.version.min())
+        strict = any(family.may_not_see(oldest) for family in self.families.values())
+        step = self.memory.take(ready, strict, self.combinations, self.keep, self.most)
+        for number, (family, parts) in enumerate(told):
+            if family.owner.length and step.families >> number & 1:
+                parts.append(family.step(step))
 
     def _is_due(self, clock: int | None) -> bool:
         """Whether a family may raise something, or let it go, up to that moment."""
@@ -276,6 +280,35 @@ class Combine:
             self.memory.texts(raised), self.memory.hashes(raised), digest,
         )  # fmt: skip
 
+    # --- trials -----------------------------------------------------------------------------------------------------
+
+    def copied(self) -> Combine:
+        """Another shard in the same state, on the heap: what it takes does not change this one."""
+        copy = Combine(self.lateness, None, self.combinations, self.keep)
+        copy.most = self.most
+        copy.restore(self.arrays.copied())
+        for name, family in copy.families.items():
+            family.connect(self.families[name])
+        return copy
+
+    def has_waiting(self, arrival: Arrivals) -> bool:
+        """Whether the same publication, known by its hash and its time, waits already."""
+        return self._waiting.has(arrival)
+
+    def before(self, arrival: Arrivals) -> Combine:
+        """The shard as it would be at the turn of a publication that came now, if nothing else came before it."""
+        width = self.memory.values.data.shape[1]
+        if not len(self._waiting):
+            return self
+        everything = Arrivals.joined([*self._waiting.all(width), arrival])
+        rows = everything.in_order(by_turn=False)
+        turn = int(np.flatnonzero(rows == len(everything) - 1)[0])
+        copy = self.copied()
+        copy._waiting.replace(_nothing(width))
+        if turn:
+            copy._step(everything.picked(rows[:turn]), [(family, []) for family in copy.families.values()])
+        return copy
+
     # --- keeping ----------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> dict[str, NDArray[Any]]:
@@ -328,6 +361,11 @@ class _Waiting:
             wider[:, : found.values.shape[1]] = found.values
             found = replace(found, values=wider)
         return [found]
+
+    def has(self, arrival: Arrivals) -> bool:
+        """Whether one of them is the one publication of ``arrival``."""
+        same = (self._flat["hash"].used == arrival.hash[0]).all(axis=1)
+        return bool((same & (self._flat["time"].used == arrival.time[0])).any())
 
     def replace(self, arrivals: Arrivals) -> None:
         """Let these publications wait, and no others."""

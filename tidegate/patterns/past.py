@@ -30,9 +30,11 @@ from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.memory import LONG_AGO, Memory, Step
 from tidegate.patterns.past_compile import TIMES, compile_past, is_atom, is_past, planned
 from tidegate.patterns.past_questions import LEFT, PastQuestions
+from tidegate.patterns.past_reason import PastReading
 from tidegate.patterns.past_storage import PastStorage
 from tidegate.patterns.pattern import NEVER, Admission, Family, FamilyResult, Parts, family
-from tidegate.predicates.column import Column, Row
+from tidegate.patterns.reason import UNSEEN, Asked, Coming, Reason
+from tidegate.predicates.column import Column
 
 __all__ = ["Elder", "Fates", "Leaving", "Past"]
 
@@ -111,6 +113,8 @@ class Past(Family):
         """Events that have left memory, for ``PatternShards`` to write to the history."""
         self.elder: Callable[[Elder], bool] | None = None
         """Asks the history about events that have left memory; None if there is no history."""
+        self.named: Callable[[int], tuple[str, str] | None] | None = None
+        """The id and source that the history has for a number of a remembered publication; None: no history."""
         self._decided = _Decided(0, 0, 0)
         self._time_columns: tuple[int, int] | None = None
 
@@ -129,18 +133,16 @@ class Past(Family):
         return _columns(form)
 
     @classmethod
-    def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
-        return 0, 0  # the lists hold all that is needed, so memory need keep nothing
+    def attributes(cls, form: str) -> tuple[str, ...]:
+        """What is on the left of the atom that was compiled last."""
+        atom = planned(form, [0.0] * (2 * len(orjson.loads(form)["atoms"]))).atoms[-1]
+        if atom.attribute is None:  # start and end are those of the event, and the reason says what they are
+            return () if atom.left in LEFT else (atom.left,)
+        return tuple(dict.fromkeys(name for column in atom.lefts if column is not None for name in column.attributes))
 
     @classmethod
-    def sees(cls, form: str, publication: Row) -> bool:
-        """Whether the publication has the value on the left of the atom that was compiled last."""
-        atom = planned(form, [0.0] * (2 * len(orjson.loads(form)["atoms"]))).atoms[-1]
-        phase = publication.value("phase")
-        if atom.attribute is None and atom.left in LEFT:
-            needed = {"start": "END", "end": "START", "event": "START"}.get(atom.left)
-            return phase != needed or phase is None or publication.value(atom.left) is not None
-        return any(column is not None and column.point(publication) is not None for column in atom.lefts[:3])
+    def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
+        return 0, 0  # the lists hold all that is needed, so memory need keep nothing
 
     # --- subscriptions ----------------------------------------------------------------------------------------------
 
@@ -178,7 +180,7 @@ class Past(Family):
         texts = texts_of(items, memory.text_end.data, memory.letters.data)
         ids = event_hashes(*texts, memory.source.data[step.first_item : step.first_item + n])
         stored.make_room(step, ids, self.given)
-        start, end = self._times()
+        start, end = self.times()
         given, closing, born = self.given, self.closing.data, self.arrays.facts.born
         assert born is not None, "somebody asks"
         if given is not None:
@@ -206,7 +208,7 @@ class Past(Family):
             )  # fmt: skip
             told.append((slot, item))
             if unsure >= 0:
-                decided.memo[unsure] = self._is_known(unsure, decided.rectangles[: decided.memo[unsure] - UNSURE])
+                decided.memo[unsure] = self.is_elder(unsure, decided.rectangles[: decided.memo[unsure] - UNSURE])
         decided.stamp += n
         slot, item = told[0] if len(told) == 1 else (np.concatenate(parts) for parts in zip(*told, strict=True))
         stored.note_lengths()
@@ -221,7 +223,7 @@ class Past(Family):
         stored.tidy(n)
         return FamilyResult.single(slot, memory.time.data[item], item, None)
 
-    def _times(self) -> tuple[int, int]:
+    def times(self) -> tuple[int, int]:
         """The columns of memory with the start and the end of a publication. Columns keep their places."""
         if self._time_columns is None:
             start, end = (self.memory.columns.index(c) for c in TIMES)
@@ -230,7 +232,7 @@ class Past(Family):
 
     # --- history ----------------------------------------------------------------------------------------------------
 
-    def _is_known(self, atom: int, rectangles: NDArray[np.float64]) -> bool:
+    def is_elder(self, atom: int, rectangles: NDArray[np.float64]) -> bool:
         """Whether an event that has left memory fulfils an atom; asks the history."""
         assert self.elder is not None, "nothing leaves memory unless somebody keeps it"
         key = self.asked.key.used[self.asked.atoms.used[atom, OF]].tobytes()
@@ -286,6 +288,23 @@ class Past(Family):
     @property
     def counts(self) -> dict[str, int]:
         return {"refused": sum(self.refused.values())}
+
+    # --- reasons ----------------------------------------------------------------------------------------------------
+
+    def connect(self, other: Family) -> None:
+        assert isinstance(other, Past)
+        self.elder, self.named = other.elder, other.named
+
+    def reason(self, slot: int, coming: Coming, asked: Asked) -> Reason:
+        """Of the atom that was compiled last."""
+        if coming.is_late:
+            return Reason(UNSEEN, {}, False)
+        plan, known = planned(asked.form, asked.numbers), self.memory.filters
+        filters = [-1 if key is None else known[key] for key in asked.filters]
+        return PastReading(self, slot, coming).reason(self.asked.atom(plan, filters, int(self.since.used[slot])))
+
+    def unseen(self, slot: int, coming: Coming) -> str | None:
+        return PastReading(self, slot, coming).refusal
 
 
 @lru_cache(maxsize=4096)

@@ -116,6 +116,11 @@ class PastQuestions:
         self._arrange()
         return live.place
 
+    def atom(self, plan: Plan, filters: Sequence[int], since: int) -> int:
+        """The number of the atom that a plan was compiled from last, for a subscription with these filters."""
+        key = np.frombuffer(_digest(_atom_name(plan.atoms[-1], plan, filters, since)), np.uint8)
+        return int(np.flatnonzero((self.atom_key.used == key).all(axis=1))[0])
+
     def _arrange(self) -> None:
         """Lay out anew the clauses and recollection of each filter, and the lists of values of each recollection."""
         filters = self.filter.used
@@ -170,21 +175,8 @@ class _Adding:
             atoms = [2 * self._atom(plan.atoms[i >> 1], plan, admission) + (i & 1) for i in literals]
             self._new_clauses.append((rule, admission.filters[filter], atoms))
 
-    def _name(self, of: int, plan: Plan, admission: Admission) -> list[Any]:
-        """What tells a recollection apart: a filter, or a rule and the version since which it sees."""
-        if of >= 0:
-            return [admission.filters[of]]
-        clauses = [
-            [admission.filters[f], [[i & 1, self._atom_name(plan.atoms[i >> 1], plan, admission)] for i in literals]]
-            for f, literals in plan.rules[-1 - of]
-        ]
-        return [admission.since, sorted(clauses, key=repr)]
-
-    def _atom_name(self, atom: Atom, plan: Plan, admission: Admission) -> list[Any]:
-        return [*atom[:2], *atom[3:], self._name(atom.of, plan, admission)]
-
     def _recollection(self, of: int, plan: Plan, admission: Admission) -> int:
-        key = _digest(self._name(of, plan, admission))
+        key = _digest(_name(of, plan, admission.filters, admission.since))
         number = self._recollections.get(key)
         if number is None:
             asked = self._asked
@@ -198,7 +190,7 @@ class _Adding:
         return number
 
     def _atom(self, atom: Atom, plan: Plan, admission: Admission) -> int:
-        key = _digest(self._atom_name(atom, plan, admission))
+        key = _digest(_atom_name(atom, plan, admission.filters, admission.since))
         number = self._atoms.get(key)
         if number is None:
             of = self._recollection(atom.of, plan, admission)
@@ -244,6 +236,21 @@ class _Adding:
         total = self._asked.recollections.used[of, TOTAL]
         lists.extend(np.array([[0, 0, 0, 0, of, one, two, total]], np.int64))
         return lists.length - 1
+
+
+def _name(of: int, plan: Plan, filters: Sequence[int], since: int) -> list[Any]:
+    """What tells a recollection apart: a filter, or a rule and the version since which it sees."""
+    if of >= 0:
+        return [filters[of]]
+    clauses = [
+        [filters[f], [[i & 1, _atom_name(plan.atoms[i >> 1], plan, filters, since)] for i in literals]]
+        for f, literals in plan.rules[-1 - of]
+    ]
+    return [since, sorted(clauses, key=repr)]
+
+
+def _atom_name(atom: Atom, plan: Plan, filters: Sequence[int], since: int) -> list[Any]:
+    return [*atom[:2], *atom[3:], _name(atom.of, plan, filters, since)]
 
 
 def _digest(name: list[Any]) -> bytes:

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from tidegate.language.limits import Limits
 from tidegate.language.tree import Call, Node
-from tidegate.predicates.column import Column, Row
+from tidegate.predicates.column import Column
 from tidegate.predicates.filter import Filter
 
 if TYPE_CHECKING:
     from tidegate.patterns.arrays import Arrays
     from tidegate.patterns.memory import Memory, Step
+    from tidegate.patterns.reason import Asked, Coming, Reason
 
 __all__ = [
     "FAMILIES",
@@ -172,14 +173,14 @@ class Family(ABC):
         """What a call means; raises ``Mismatch`` or ``BeyondLimit``."""
 
     @classmethod
-    def sees(cls, form: str, publication: Row) -> bool:
-        """Whether a pattern of that form looks at a publication that passes its filters."""
-        return True
-
-    @classmethod
     def columns(cls, form: str) -> tuple[Column, ...]:
         """The numbers of a publication that patterns of that form look at."""
         return ()
+
+    @classmethod
+    def attributes(cls, form: str) -> tuple[str, ...]:
+        """The names of what patterns of that form look at, for ``explain``."""
+        return tuple(dict.fromkeys(name for column in cls.columns(form) for name in column.attributes))
 
     @classmethod
     @abstractmethod
@@ -277,6 +278,18 @@ class Family(ABC):
     def counts(self) -> dict[str, int]:
         """The counters of the family, by name."""
         return {}
+
+    def connect(self, other: Family) -> None:
+        """Ask what a family of another shard in the same state asks, where that is no state. Most ask nothing."""
+        return
+
+    @abstractmethod
+    def reason(self, slot: int, coming: Coming, asked: Asked) -> Reason:
+        """Why a subscription is told, or not told, of a publication that would come next. Changes nothing."""
+
+    def unseen(self, slot: int, coming: Coming) -> str | None:
+        """Why a subscription does not see the publication at all, whatever its filters; None if that is no reason."""
+        return None
 
 
 #: Every family of patterns by the name of its function.

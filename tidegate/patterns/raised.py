@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.kernels.memory import rows_of, texts_of
+
 __all__ = ["SILENCE", "Raised", "Texts"]
 
 
@@ -58,6 +60,18 @@ class Raised:
 
     def __len__(self) -> int:
         return len(self.owner)
+
+    def of(self, owner: int) -> Raised:
+        """What was raised of one subscription."""
+        rows = np.flatnonzero(self.owner == owner)
+        if not len(rows):
+            return SILENCE
+        start, places = rows_of(self.start, np.arange(self.start[-1], dtype=np.int32), rows)
+        return Raised(
+            self.owner[rows], self.moment[rows], self.score[rows], self.distance[rows], start,
+            Texts(*texts_of(places.astype(np.int64), *self.ids)), Texts(*texts_of(rows, *self.raised)),
+            self.raised_hash[rows], self.digest[rows],
+        )  # fmt: skip
 
 
 _NO_TEXTS = Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))

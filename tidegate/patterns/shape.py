@@ -43,7 +43,9 @@ from tidegate.language.tree import Attribute, Call, Literal, Node
 from tidegate.patterns.arrays import Arrays, Growing
 from tidegate.patterns.memory import LONG_AGO, Memory, Step
 from tidegate.patterns.pattern import NEVER, NOTHING_RAISED, Admission, Family, FamilyResult, Parts, family
-from tidegate.predicates.column import Column, Row, column
+from tidegate.patterns.reason import UNSEEN, Asked, Coming, Reason, id_of
+from tidegate.patterns.shape_reason import Excursion, SoughtShape, window_reason
+from tidegate.predicates.column import Column, column
 from tidegate.predicates.comparison import kind_of
 from tidegate.predicates.family import MEASURES, Mismatch
 from tidegate.predicates.scalar import ARITHMETIC, evaluate
@@ -139,11 +141,6 @@ class ShapePattern(Family):
     @classmethod
     def window(cls, form: str, numbers: Sequence[float]) -> tuple[int, int]:
         return 0, 0  # the tracks hold all that is needed, so memory need keep nothing
-
-    @classmethod
-    def sees(cls, form: str, publication: Row) -> bool:
-        point = cls.columns(form)[0].point(publication)
-        return isinstance(point, float) and isfinite(point)
 
     # --- subscriptions ----------------------------------------------------------------------------------------------
 
@@ -357,6 +354,31 @@ class ShapePattern(Family):
 
     def items(self) -> list[NDArray[np.int64]]:
         return [self._item.used]
+
+    # --- reasons ----------------------------------------------------------------------------------------------------
+
+    def reason(self, slot: int, coming: Coming, asked: Asked) -> Reason:
+        group, n = int(self._group.used[slot]), int(self._length.used[slot])
+        reading = float(coming.arrival.values[0, self._column.used[group]])
+        if coming.is_late or not coming.passes(int(self._filter.used[group])) or not isfinite(reading):
+            return Reason(UNSEEN, {}, False)
+        before, excursion = self._track_of(slot, group, coming)
+        first, strict = int(self._first.used[slot]), bool(self._strict.used[slot])
+        sought = SoughtShape(self._series.used[first : first + n].copy(), float(self._limit.used[slot]), strict)
+        return window_reason(np.append(before[1 - n :], reading), sought, excursion, coming.raised > 0)
+
+    def _track_of(self, slot: int, group: int, coming: Coming) -> tuple[NDArray[np.float64], Excursion | None]:
+        """A subscription's own readings of the publication's source, and its excursion that goes on, if any."""
+        tracks = np.flatnonzero((self._of.used == group) & coming.is_of(self._source.used))
+        if not len(tracks):
+            return np.empty(0), None
+        track = tracks[0]
+        readings = slice(self._base.used[track], self._base.used[track] + self._count.used[track])
+        version = self._version.data[readings] >> 1
+        own = (self.since.used[slot] <= version) & (version < self.until.used[slot])
+        there = np.flatnonzero((self._slot.used == slot) & (self._track.used == track))
+        found = [Excursion(float(self._best.used[e]), id_of(self.memory, int(self._item.used[e]))) for e in there]
+        return self._value.data[readings][own], found[0] if found else None
 
 
 def _is_stream(call: Call) -> bool:

@@ -17,12 +17,15 @@ import orjson
 from numpy.typing import NDArray
 
 from tidegate.kernels.together import step_together
+from tidegate.kernels.window import window_items
 from tidegate.language.limits import Limits
 from tidegate.language.render import to_text
 from tidegate.language.tree import Call, Literal
 from tidegate.patterns.arrays import Arrays
-from tidegate.patterns.memory import Memory, Step
-from tidegate.patterns.pattern import NOTHING_RAISED, Admission, Family, FamilyResult, Parts, family
+from tidegate.patterns.memory import LONG_AGO, Memory, Step
+from tidegate.patterns.pattern import NEVER, NOTHING_RAISED, Admission, Family, FamilyResult, Parts, family
+from tidegate.patterns.reason import UNSEEN, Asked, Coming, Reason
+from tidegate.patterns.together_reason import FilterReadings, combination_reason
 from tidegate.patterns.windows import span
 from tidegate.predicates.column import Column, column
 from tidegate.predicates.family import BeyondLimit, Mismatch
@@ -176,3 +179,31 @@ class Together(Family):
     @property
     def counts(self) -> dict[str, int]:
         return {"cut": self.arrays.facts.counts.get("cut", 0)}
+
+    # --- reasons ----------------------------------------------------------------------------------------------------
+
+    def reason(self, slot: int, coming: Coming, asked: Asked) -> Reason:
+        mine = slice(*self._filter_start.used[slot : slot + 2])
+        filters = self._filters.used[mine].tolist()
+        if not any(coming.passes(f) for f in filters):
+            return Reason(UNSEEN, {}, False)
+        near = float(self._near.used[slot])
+        here = coming.arrival.values[0, self._columns()[:2]] if isfinite(near) else np.empty(0)
+        readings = [self._readings(slot, f, coming) for f in filters]
+        return combination_reason(self.memory, readings, int(self._window.used[slot]), near, here, coming)
+
+    def _readings(self, slot: int, filter: int, coming: Coming) -> FilterReadings:
+        """What stands for a filter beside the publication: in the window, and the last reading before that."""
+        memory, seen_before = self.memory, coming.place if coming.is_late and coming.place >= 0 else NEVER
+
+        def last(oldest: int, most: int) -> NDArray[np.int64]:
+            found: NDArray[np.int64] = window_items(
+                memory.head.data[filter], seen_before, oldest, most, self.since.used[slot], self.until.used[slot],
+                memory.time.data, memory.version.data, memory.pair_item.data, memory.pair_before.data,
+            )  # fmt: skip
+            return found
+
+        places = last(coming.time - int(self._window.used[slot]), NEVER)
+        before = last(LONG_AGO, 1)
+        points = memory.values.data[places][:, self._columns()[:2]] if isfinite(self._near.used[slot]) else None
+        return FilterReadings(coming.passes(filter), places, int(before[0]) if len(before) else -1, points)

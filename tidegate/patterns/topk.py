@@ -17,12 +17,15 @@ from numpy.typing import NDArray
 from tidegate.kernels.score import LANES, STEP
 from tidegate.kernels.topk import step_topk
 from tidegate.kernels.tracked import FOREVER
+from tidegate.kernels.window import window_items, window_scores
 from tidegate.language.limits import Limits
 from tidegate.language.tree import Call, Literal
 from tidegate.patterns.arrays import Arrays, Growing
 from tidegate.patterns.memory import LONG_AGO, Memory, Step
 from tidegate.patterns.pattern import NEVER, Admission, Family, FamilyResult, Parts, family
+from tidegate.patterns.reason import UNSEEN, Asked, Coming, Reason
 from tidegate.patterns.score import program
+from tidegate.patterns.topk_reason import RankedWindow, rank_reason, seen_reason
 from tidegate.patterns.windows import span, whole
 from tidegate.predicates.column import Column
 
@@ -312,6 +315,51 @@ class TopK(Family):
     @property
     def counts(self) -> dict[str, int]:
         return {"unscored": self.arrays.facts.counts.get("unscored", 0)}
+
+    # --- reasons ----------------------------------------------------------------------------------------------------
+
+    def reason(self, slot: int, coming: Coming, asked: Asked) -> Reason:
+        if not coming.passes(int(self._filter.used[slot])):
+            return Reason(UNSEEN, {}, False)
+        score = float(self._scores(slot, coming.arrival.values, np.zeros(1, np.int64))[0])
+        clock = self.arrays.facts.clock
+        if coming.is_late and coming.place >= 0 and clock is not None:
+            window = self._ranked(slot, clock, others=0)
+            return seen_reason(window, score, coming.place, self._was_told(slot, coming.place), clock, coming.time)
+        found = rank_reason(self._ranked(slot, coming.time, others=1), score, coming.time, int(self.closing.used[slot]))
+        if coming.place < 0 or (told := self._was_told(slot, coming.place)) is None:
+            return found
+        return found._replace(text=f"{found.text}; it was {'' if told else 'not '}told when it came before")
+
+    def _scores(self, slot: int, values: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The scores of rows of values for a subscription; not finite where there is none."""
+        form = int(self._form.used[slot])
+        starts, steps = self._compiled()[:2]
+        place = int(np.flatnonzero(self._slot_at.used == slot)[0])
+        found: NDArray[np.float64] = window_scores(
+            steps[starts[form] : starts[form + 1]], values, rows, self._numbers.used, place
+        )
+        return found
+
+    def _ranked(self, slot: int, now: int, others: int) -> RankedWindow:
+        """The window of a subscription at a moment; a counted one has room for so many other publications."""
+        memory, width = self.memory, int(self._width.used[slot])
+        counted = bool(self._compiled()[2][self._form.used[slot]])
+        oldest, most = (LONG_AGO, width - others) if counted else (now - width, NEVER)
+        places = window_items(
+            memory.head.data[self._filter.used[slot]], NEVER, oldest, most, self.since.used[slot],
+            self.until.used[slot], memory.time.data, memory.version.data, memory.pair_item.data,
+            memory.pair_before.data,
+        )  # fmt: skip
+        scores = self._scores(slot, memory.values.data, places)
+        return RankedWindow(int(self._k.used[slot]), width, counted, places, scores)
+
+    def _was_told(self, slot: int, place: int) -> bool | None:
+        """Whether a subscription was told of a publication; None if that is not known any more."""
+        base = int(self._base.used[slot])
+        tracked = slice(base, base + int(self._count.used[slot]))
+        at = np.flatnonzero(self._item.used[tracked] == place)
+        return bool(self._told.used[tracked][at[0]]) if len(at) else None
 
 
 def _nearness(table: NDArray[np.float64]) -> NDArray[np.uint64]:

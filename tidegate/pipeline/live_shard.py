@@ -22,7 +22,7 @@ from tidegate.patterns.memory import LONG_AGO, Arrivals
 from tidegate.pipeline.shard_parts import ShardFiles, read_pieces
 from tidegate.pipeline.shard_state import TOGETHER, PartReference, ShardChanges, ShardState, StepRecord
 
-__all__ = ["forget", "live_shard", "stepped"]
+__all__ = ["built", "forget", "live_shard", "stepped"]
 
 #: Shards that this process has mapped.
 _MAPPED: dict[tuple[str, int], Combine] = {}
@@ -41,12 +41,12 @@ def live_shard(query: str, shard: int, state: ShardState, files: ShardFiles) -> 
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:  # a task that Spark gave up but that still runs has the files: use none
-            yield _built(Combine(), state, files), fresh
+            yield built(Combine(), state, files), fresh
             return
         token, combine = state.token, _MAPPED.pop((query, shard), None) or Combine(0, directory)
         if token is None or combine.arrays.token != token:
             combine.arrays.retract()
-            combine = _built(Combine(0, directory), state, files)
+            combine = built(Combine(0, directory), state, files)
         elif combine.arrays.facts.token != token:  # another process has taken it further
             combine.adopt(token)
         combine.arrays.retract()
@@ -56,7 +56,7 @@ def live_shard(query: str, shard: int, state: ShardState, files: ShardFiles) -> 
         _MAPPED[query, shard] = combine
 
 
-def _built(combine: Combine, state: ShardState, files: ShardFiles) -> Combine:
+def built(combine: Combine, state: ShardState, files: ShardFiles) -> Combine:
     """The shard, built from the snapshot of its state and the batches since."""
     if state.snapshot is not None:
         arrays, _ = files.read(state.snapshot)

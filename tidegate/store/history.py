@@ -232,6 +232,10 @@ class History(Closing):
         """
         return self._steady(lambda connection: history_reads.has_elder(connection, key, start, end, after))
 
+    def named(self, seq: int) -> tuple[str, str] | None:
+        """The id and the source of the publication that was remembered under a number; None if there is none."""
+        return self._steady(lambda connection: history_reads.named(connection, seq))
+
     def clear_elders(self) -> None:
         """Forget all that has left memory."""
         self._write(lambda state: state, lambda connection, before, after: connection.execute(history_writes.NO_ELDERS))

@@ -28,7 +28,19 @@ from tidegate.store.history_tables import (
     halves,
 )
 
-__all__ = ["HOW_MANY", "HOW_MANY_REFUSED", "ends", "event", "events", "firsts", "has_elder", "ids", "refused", "state"]
+__all__ = [
+    "HOW_MANY",
+    "HOW_MANY_REFUSED",
+    "ends",
+    "event",
+    "events",
+    "firsts",
+    "has_elder",
+    "ids",
+    "named",
+    "refused",
+    "state",
+]
 
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 HOW_MANY = select(func.count()).select_from(EVENTS)
@@ -62,6 +74,14 @@ def ends(connection: Connection, after: int, limit: int) -> list[ReplayedPublica
     fields = x.seq, x.first, e.id, e.source, literal("END"), x.time, null(), x.end_at, x.body
     some = select(*fields).join_from(ENDS, EVENTS, e.seq == x.first).where(x.seq > after)
     return _heard(connection, some.order_by(x.seq).limit(limit))
+
+
+def named(connection: Connection, seq: int) -> tuple[str, str] | None:
+    """The id and the source of the publication of that number; None if the history has none."""
+    for one in (*firsts(connection, seq - 1, 1), *ends(connection, seq - 1, 1)):
+        if one.seq == seq:
+            return one.id, one.source
+    return None
 
 
 def _heard(connection: Connection, statement: Select[Any]) -> list[ReplayedPublication]:

@@ -194,12 +194,16 @@ class Registry(Closing):
 
     def subscription(self, id: str) -> Subscription:
         """The subscription of that id."""
+        return self.stored(id).subscription
+
+    def stored(self, id: str) -> StoredSubscription:
+        """The subscription of that id as it is stored."""
         if isinstance(id, str):
             mine = active().where(ROWS.c.id_key == key(_plain(id)), ROWS.c.id == _plain(id))
             with self._database.read() as connection:
                 row = connection.execute(mine).one_or_none()
             if row is not None:
-                return as_row(row).subscription
+                return as_row(row)
         raise UnknownSubscription("the id of a subscription", shown(id))
 
     def listing(self, subscriber: str | None = None, limit: int | None = None) -> list[RegistryEntry]:

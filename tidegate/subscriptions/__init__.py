@@ -4,6 +4,12 @@ The engine, the pipeline and the command line call it. ``subscriptions/expansion
 processes understand it. Nothing here knows of an index, an engine or a store.
 """
 
-from tidegate.subscriptions.compile import compile_subscription, compile_where, expression_of
+from tidegate.subscriptions.compile import (
+    bounded_expression,
+    compile_subscription,
+    compile_where,
+    expression_of,
+    filter_key,
+)
 
-__all__ = ["compile_subscription", "compile_where", "expression_of"]
+__all__ = ["bounded_expression", "compile_subscription", "compile_where", "expression_of", "filter_key"]

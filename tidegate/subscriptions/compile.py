@@ -24,13 +24,19 @@ from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.ontology import expanded
 from tidegate.subscriptions.activity import activity
 
-__all__ = ["compile_subscription", "compile_where", "expression_of"]
+__all__ = ["bounded_expression", "compile_subscription", "compile_where", "expression_of", "filter_key"]
 
 
 def expression_of(subscription: Subscription, limits: Limits) -> Node:
     """The expression of a subscription as a tree."""
     where = subscription.where
     return parse(where, limits) if isinstance(where, str) else from_json(where, limits)
+
+
+def bounded_expression(subscription: Subscription, limits: Limits) -> Node:
+    """The expression of a subscription, joined by AND with its time of activity, if it has one."""
+    node, bounds = expression_of(subscription, limits), activity(subscription)
+    return Call("and", (node, *bounds)) if bounds else node
 
 
 def compile_subscription(subscription: Subscription, limits: Limits) -> Filter | Pattern:
@@ -98,5 +104,14 @@ def _inner(parts: Sequence[Node], source: Any, limits: Limits, root: Node) -> In
     if not parts:
         return Inner(b"true", Filter(((),)))
     node = parts[0] if len(parts) == 1 else Call("and", tuple(parts))
-    filter = compile_filter(node, source, limits, root)
-    return Inner(orjson.dumps(to_json(expanded(node))), filter)  # with another ontology it is another filter
+    return Inner(_text(node), compile_filter(node, source, limits, root))
+
+
+def _text(node: Node) -> bytes:
+    """What tells a filter apart; with another ontology it is another filter."""
+    return orjson.dumps(to_json(expanded(node)))
+
+
+def filter_key(condition: Node) -> bytes:
+    """The key of the filter that a condition of a pattern becomes, where none is beside it."""
+    return Inner(_text(condition), Filter(((),))).key
