@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from tidegate.index.shape_terms import DraftedShapeTerms, ShapeTerms
 from tidegate.index.shapes import SegmentShapes
 from tidegate.index.terms import DraftedTerms, TermLookup, Terms
+from tidegate.index.text_terms import DraftedTextTerms, TextTerms
+from tidegate.index.texts import SegmentTexts
 from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.shape import ShapePredicate
+from tidegate.predicates.text import Like
 
-__all__ = ["KIND_OF_PREDICATE", "SHAPE", "TERM_KINDS", "TermKind"]
+__all__ = ["KIND_OF_PREDICATE", "SHAPE", "TERM_KINDS", "TEXT", "TermKind"]
 
 
 class _MakesLookup(Protocol):
@@ -36,6 +39,9 @@ class TermKind(NamedTuple):
     """``drives`` says which terms lead to clauses; the lookup need not find any other."""
 
 
-SHAPE = 0
-TERM_KINDS = (TermKind("shape", ShapePredicate, DraftedShapeTerms, ShapeTerms, SegmentShapes.of),)
+SHAPE, TEXT = 0, 1
+TERM_KINDS = (
+    TermKind("shape", ShapePredicate, DraftedShapeTerms, ShapeTerms, SegmentShapes.of),
+    TermKind("text", Like, DraftedTextTerms, TextTerms, SegmentTexts),
+)
 KIND_OF_PREDICATE = {kind.predicate: number for number, kind in enumerate(TERM_KINDS)}
