@@ -14,7 +14,7 @@ from tidegate.index.text_terms import DraftedTextTerms, TextTerms
 from tidegate.index.texts import SegmentTexts
 from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.shape import ShapePredicate
-from tidegate.predicates.text import Like
+from tidegate.predicates.text import FixedEnd, Like
 
 __all__ = ["KIND_OF_PREDICATE", "SHAPE", "TERM_KINDS", "TEXT", "TermKind"]
 
@@ -32,7 +32,7 @@ class TermKind(NamedTuple):
 
     name: str
     """Begins the names of its files."""
-    predicate: type[Predicate]
+    predicates: tuple[type[Predicate], ...]
     drafted: type[DraftedTerms]
     terms: type[Terms]
     lookup: _MakesLookup
@@ -41,7 +41,7 @@ class TermKind(NamedTuple):
 
 SHAPE, TEXT = 0, 1
 TERM_KINDS = (
-    TermKind("shape", ShapePredicate, DraftedShapeTerms, ShapeTerms, SegmentShapes.of),
-    TermKind("text", Like, DraftedTextTerms, TextTerms, SegmentTexts),
+    TermKind("shape", (ShapePredicate,), DraftedShapeTerms, ShapeTerms, SegmentShapes.of),
+    TermKind("text", (Like, FixedEnd), DraftedTextTerms, TextTerms, SegmentTexts),
 )
-KIND_OF_PREDICATE = {kind.predicate: number for number, kind in enumerate(TERM_KINDS)}
+KIND_OF_PREDICATE = {predicate: number for number, kind in enumerate(TERM_KINDS) for predicate in kind.predicates}
