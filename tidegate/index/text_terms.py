@@ -82,6 +82,11 @@ class TextTerms(Terms):
         return np.searchsorted(SIZES, longest, "right") - 1
 
     @property
+    def letterless(self) -> int:
+        """How many terms have no literal piece, as ``_%_``: each is compared with every text it is asked of."""
+        return int(np.count_nonzero(self.size < 0))
+
+    @property
     def shares(self) -> NDArray[np.float64]:
         return np.where(self.size >= 0, _SHARES[self.size], 1.0)
 
