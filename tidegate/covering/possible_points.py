@@ -42,7 +42,6 @@ _READS = {
     "truth": "truth",
     "text": "text",
     "reversed": "text",
-    "trigrams": "text",
     "lon": "point",
     "lat": "point",
     "size": "bag",

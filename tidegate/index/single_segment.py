@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 from tidegate.index.batch import Batch
 from tidegate.index.clauses import joined
 from tidegate.index.publication_points import Layout, PublicationPoints
-from tidegate.index.ragged import picked
 from tidegate.index.segment import Segment, predicate_of
-from tidegate.index.terms import FoundTerms, kind_of, negated_of, term_of
+from tidegate.index.terms import MOST_KINDS, FoundTerms
 from tidegate.kernels.bits import LINE_BITS
-from tidegate.kernels.matched_owners import owners_of_clauses
-from tidegate.kernels.select_one import ranges_hold_one, select_one, select_one_aside
+from tidegate.kernels.matched_owners import open_pairs, owners_of_clauses
+from tidegate.kernels.select_one import driven_one, select_one, select_one_aside
 from tidegate.predicates.column import Row
 
 __all__ = ["OwnersFound", "SingleSegment"]
@@ -120,25 +119,24 @@ class SingleSegment:
         self, hits: NDArray[np.int32], points: PublicationPoints, batch: Batch, i: int
     ) -> NDArray[np.int32]:
         """The hits whose remaining predicates hold, with those that terms led to."""
-        segment, row, driven = self.segment, batch.row(i), []
+        segment, clauses, row = self.segment, self.segment.clauses, batch.row(i)
         terms = [None if lookup is None else lookup.alone(row) for lookup in segment.lookups]
-        for begins, found in zip(segment.drivers.starts, terms, strict=True):
+        settled: list[NDArray[np.int32]] = []
+        for drives, found in zip(segment.drivers.starts, terms, strict=True):
             if found is None:
                 continue
             for attribute in found.shapeless:
                 batch.has_no_shape(attribute, i)
             if len(term := found.pairs[1]):
-                driven.append(picked(begins, term)[1].astype(np.int32))
-        if not driven:
-            return self._settled(hits, row, terms) if len(hits) else hits
-        clause, clauses = np.concatenate(driven), segment.clauses
-        held = ranges_hold_one(
-            *points.arrays, *self._arrays[:4], clause, clauses.start, clauses.column, clauses.low, clauses.high
-        )
-        clause = clause[held]
-        several = clauses.open_start[clause + 1] - clauses.open_start[clause] > 1
-        open_hits = np.concatenate([hits, clause[several]])
-        return np.concatenate([self._settled(open_hits, row, terms), clause[~several]])
+                with_more, without = driven_one(
+                    *points.arrays, *self._arrays[:4], term, drives,
+                    clauses.start, clauses.column, clauses.low, clauses.high, clauses.open_start,
+                )  # fmt: skip
+                hits = np.concatenate([hits, with_more]) if len(with_more) else hits
+                settled.append(without)
+        if len(hits):
+            settled.append(self._settled(hits, row, terms))
+        return settled[0] if len(settled) == 1 else np.concatenate([*settled, hits[:0]])
 
     def _owned(self, hits: NDArray[np.int32], dead: NDArray[np.uint8], found: OwnersFound) -> int:
         clauses = self.segment.clauses
@@ -153,20 +151,17 @@ class SingleSegment:
     def _settled(self, hits: NDArray[np.int32], row: Row, terms: list[FoundTerms | None]) -> NDArray[np.int32]:
         """The hits whose remaining predicates hold."""
         clauses = self.segment.clauses
-        begins, opens = picked(clauses.open_start, hits)
-        if not len(opens):
-            return hits
-        which, hit = clauses.open_predicate[opens], np.repeat(np.arange(len(hits)), np.diff(begins))
+        one_run = np.array([[0, 0, len(hits)]])
+        pairs = open_pairs(one_run, hits, clauses.open_start, clauses.open_predicate, MOST_KINDS)
+        start = pairs.start.tolist()
         kept = np.ones(len(hits), np.bool_)
         for kind, found in enumerate(terms):
-            if found is not None:
-                mine = np.flatnonzero((which < 0) & (kind_of(which) == kind))
-                code = which[mine].astype(np.int64)
-                held = found.holds(np.zeros(len(mine), np.int64), term_of(code), negated_of(code))
-                kept[hit[mine[~held]]] = False
+            if found is not None and start[kind + 1] < start[kind + 2]:
+                mine = slice(start[kind + 1], start[kind + 2])
+                held = found.holds(pairs.publication[mine], pairs.number[mine], pairs.negated[mine])
+                kept[pairs.position[mine][~held]] = False
         known: dict[int, bool] = {}
-        others = np.flatnonzero(which >= 0)
-        for k, number in zip(hit[others].tolist(), which[others].tolist(), strict=True):
+        for k, number in zip(pairs.position[: start[1]].tolist(), pairs.number[: start[1]].tolist(), strict=True):
             if kept[k]:
                 is_held = known.get(number)
                 if is_held is None:

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from tidegate.index.shape_terms import DraftedShapeTerms, ShapeTerms
 from tidegate.index.shapes import SegmentShapes
 from tidegate.index.terms import DraftedTerms, TermLookup, Terms
+from tidegate.index.text_terms import DraftedTextTerms, TextTerms
+from tidegate.index.texts import SegmentTexts
 from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.shape import ShapePredicate
+from tidegate.predicates.text import FixedEnd, Like
 
-__all__ = ["KIND_OF_PREDICATE", "SHAPE", "TERM_KINDS", "TermKind"]
+__all__ = ["KIND_OF_PREDICATE", "SHAPE", "TERM_KINDS", "TEXT", "TermKind"]
 
 
 class _MakesLookup(Protocol):
@@ -29,13 +32,16 @@ class TermKind(NamedTuple):
 
     name: str
     """Begins the names of its files."""
-    predicate: type[Predicate]
+    predicates: tuple[type[Predicate], ...]
     drafted: type[DraftedTerms]
     terms: type[Terms]
     lookup: _MakesLookup
     """``drives`` says which terms lead to clauses; the lookup need not find any other."""
 
 
-SHAPE = 0
-TERM_KINDS = (TermKind("shape", ShapePredicate, DraftedShapeTerms, ShapeTerms, SegmentShapes.of),)
-KIND_OF_PREDICATE = {kind.predicate: number for number, kind in enumerate(TERM_KINDS)}
+SHAPE, TEXT = 0, 1
+TERM_KINDS = (
+    TermKind("shape", (ShapePredicate,), DraftedShapeTerms, ShapeTerms, SegmentShapes.of),
+    TermKind("text", (Like, FixedEnd), DraftedTextTerms, TextTerms, SegmentTexts),
+)
+KIND_OF_PREDICATE = {predicate: number for number, kind in enumerate(TERM_KINDS) for predicate in kind.predicates}
