@@ -7,9 +7,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.index.place_terms import DraftedPlaceTerms, PlaceTerms
+from tidegate.index.places import SegmentPlaces
 from tidegate.index.shape_terms import DraftedShapeTerms, ShapeTerms
 from tidegate.index.shapes import SegmentShapes
 from tidegate.index.terms import DraftedTerms, TermLookup, Terms
+from tidegate.predicates.place import Region, WithinDistance
 from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.shape import ShapePredicate
 
@@ -29,7 +32,7 @@ class TermKind(NamedTuple):
 
     name: str
     """Begins the names of its files."""
-    predicate: type[Predicate]
+    predicates: tuple[type[Predicate], ...]
     drafted: type[DraftedTerms]
     terms: type[Terms]
     lookup: _MakesLookup
@@ -37,5 +40,8 @@ class TermKind(NamedTuple):
 
 
 SHAPE = 0
-TERM_KINDS = (TermKind("shape", ShapePredicate, DraftedShapeTerms, ShapeTerms, SegmentShapes.of),)
-KIND_OF_PREDICATE = {kind.predicate: number for number, kind in enumerate(TERM_KINDS)}
+TERM_KINDS = (
+    TermKind("shape", (ShapePredicate,), DraftedShapeTerms, ShapeTerms, SegmentShapes.of),
+    TermKind("place", (Region, WithinDistance), DraftedPlaceTerms, PlaceTerms, SegmentPlaces.of),
+)
+KIND_OF_PREDICATE = {predicate: number for number, kind in enumerate(TERM_KINDS) for predicate in kind.predicates}
