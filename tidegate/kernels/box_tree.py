@@ -110,7 +110,7 @@ def _holding(context: Any, sides: Any, node: Any, point: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def boxed(tree: BoxTree, point: NDArray[np.float32], stack: NDArray[np.int64], found: NDArray[np.int32]) -> int:
-    """Write the items whose rectangles hold the point to ``found``, which has room for all; how many there are.
+    """Write the items whose rectangles hold the point to ``found``; how many there are, −1 where there is no room.
 
     ``stack`` has room for 16 numbers per level.
     """
@@ -121,6 +121,8 @@ def boxed(tree: BoxTree, point: NDArray[np.float32], stack: NDArray[np.int64], f
         node, height = stack[top] // DEEPEST, stack[top] % DEEPEST
         word = _holding(tree.sides, node, point)
         first = (node - tree.level[height]) * NODE
+        if not height and n + NODE > len(found):
+            return -1
         while word:
             child = first + trailing_zeros(word)
             word &= word - np.uint64(1)

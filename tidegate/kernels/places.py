@@ -48,6 +48,10 @@ ANSWERS = np.array(
 )
 
 
+#: Boxes and answers for which there is room at first.
+_FEW = 1024
+
+
 class PlacesAsked(NamedTuple):
     """Terms, their places, and what helps to find them."""
 
@@ -68,9 +72,9 @@ def found(
     place, relation = asked.place, asked.relation
     what, ring_start, vertex_start, vertex = asked.outlines
     detail, south, scale, band_start, edge_start, edge, circle = asked.details
-    boxes = np.empty(len(tree.item), np.int32)
+    boxes = np.empty(_FEW, np.int32)
     stack, point = np.empty(NODE * DEEPEST, np.int64), np.empty(2, np.float32)
-    publication, term, answer, n = np.empty(1024, np.int64), np.empty(1024, np.int64), np.empty(1024, np.uint8), 0
+    publication, term, answer, n = np.empty(_FEW, np.int64), np.empty(_FEW, np.int64), np.empty(_FEW, np.uint8), 0
     unit = 0.0, 0.0, 0.0
     for p in range(len(lon)):
         x, y = lon[p], lat[p]
@@ -78,6 +82,9 @@ def found(
             continue
         point[0], point[1] = x, y
         count = boxed(tree, point, stack, boxes)
+        while count < 0:
+            boxes = grown(boxes)
+            count = boxed(tree, point, stack, boxes)
         if n + count > len(term):
             publication, term, answer = grown(publication, n + count), grown(term, n + count), grown(answer, n + count)
         for k in range(count):
