@@ -21,7 +21,7 @@ from tidegate.index.segment import Segment, predicate_of
 from tidegate.index.terms import FoundTerms, kind_of, negated_of, term_of
 from tidegate.kernels.bits import LINE_BITS
 from tidegate.kernels.matched_owners import owners_of_clauses
-from tidegate.kernels.select_one import ranges_hold_one, select_one, select_one_aside
+from tidegate.kernels.select_one import driven_one, select_one, select_one_aside
 from tidegate.predicates.column import Row
 
 __all__ = ["OwnersFound", "SingleSegment"]
@@ -127,21 +127,20 @@ class SingleSegment:
 
     def _with_terms(self, hits: NDArray[np.int32], points: PublicationPoints, row: Row) -> NDArray[np.int32]:
         """The hits whose remaining predicates hold, with those that terms led to."""
-        segment, driven = self.segment, []
+        segment, clauses = self.segment, self.segment.clauses
         terms = [None if lookup is None else lookup.alone(row) for lookup in segment.lookups]
-        for begins, found in zip(segment.drivers.starts, terms, strict=True):
+        settled: list[NDArray[np.int32]] = []
+        for drives, found in zip(segment.drivers.starts, terms, strict=True):
             if found is not None and len(term := found.pairs[1]):
-                driven.append(picked(begins, term)[1].astype(np.int32))
-        if not driven:
-            return self._settled(hits, row, terms) if len(hits) else hits
-        clause, clauses = np.concatenate(driven), segment.clauses
-        held = ranges_hold_one(
-            *points.arrays, *self._arrays[:4], clause, clauses.start, clauses.column, clauses.low, clauses.high
-        )
-        clause = clause[held]
-        several = clauses.open_start[clause + 1] - clauses.open_start[clause] > 1
-        open_hits = np.concatenate([hits, clause[several]])
-        return np.concatenate([self._settled(open_hits, row, terms), clause[~several]])
+                with_more, without = driven_one(
+                    *points.arrays, *self._arrays[:4], term, drives,
+                    clauses.start, clauses.column, clauses.low, clauses.high, clauses.open_start,
+                )  # fmt: skip
+                hits = np.concatenate([hits, with_more]) if len(with_more) else hits
+                settled.append(without)
+        if len(hits):
+            settled.append(self._settled(hits, row, terms))
+        return settled[0] if len(settled) == 1 else np.concatenate([*settled, hits[:0]])
 
     def _owned(self, hits: NDArray[np.int32], dead: NDArray[np.uint8], found: OwnersFound) -> int:
         clauses = self.segment.clauses

@@ -12,11 +12,14 @@ from tidegate.index.places import SegmentPlaces
 from tidegate.index.shape_terms import DraftedShapeTerms, ShapeTerms
 from tidegate.index.shapes import SegmentShapes
 from tidegate.index.terms import DraftedTerms, TermLookup, Terms
+from tidegate.index.text_terms import DraftedTextTerms, TextTerms
+from tidegate.index.texts import SegmentTexts
 from tidegate.predicates.place import Region, WithinDistance
 from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.shape import ShapePredicate
+from tidegate.predicates.text import Like
 
-__all__ = ["KIND_OF_PREDICATE", "SHAPE", "TERM_KINDS", "TermKind"]
+__all__ = ["KIND_OF_PREDICATE", "PLACE", "SHAPE", "TERM_KINDS", "TEXT", "TermKind"]
 
 
 class _MakesLookup(Protocol):
@@ -39,9 +42,10 @@ class TermKind(NamedTuple):
     """``drives`` says which terms lead to clauses; the lookup need not find any other."""
 
 
-SHAPE = 0
+SHAPE, TEXT, PLACE = 0, 1, 2
 TERM_KINDS = (
     TermKind("shape", (ShapePredicate,), DraftedShapeTerms, ShapeTerms, SegmentShapes.of),
+    TermKind("text", (Like,), DraftedTextTerms, TextTerms, SegmentTexts),
     TermKind("place", (Region, WithinDistance), DraftedPlaceTerms, PlaceTerms, SegmentPlaces.of),
 )
 KIND_OF_PREDICATE = {predicate: number for number, kind in enumerate(TERM_KINDS) for predicate in kind.predicates}

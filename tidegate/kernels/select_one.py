@@ -16,7 +16,7 @@ from tidegate.kernels.fill import ClauseRanges
 from tidegate.kernels.matched_owners import EncodedPoints, ranges_hold
 from tidegate.kernels.select import admit_blocks, select
 
-__all__ = ["NUMBER", "NUMBERS", "TEXT", "TEXTS", "ranges_hold_one", "scan_one", "select_one", "select_one_aside"]
+__all__ = ["NUMBER", "NUMBERS", "TEXT", "TEXTS", "driven_one", "scan_one", "select_one", "select_one_aside"]
 
 #: What stands in ``value`` for a column: its point, the number of its text, or of its list of points or texts.
 NUMBER, TEXT, NUMBERS, TEXTS = 0, 1, 2, 3
@@ -246,7 +246,7 @@ def scan_one(
 
 
 @njit(cache=True)
-def ranges_hold_one(
+def driven_one(
     value: NDArray[np.float64],
     kind: NDArray[np.uint8],
     text_end: NDArray[np.int64],
@@ -257,17 +257,38 @@ def ranges_hold_one(
     constant_start: NDArray[np.int64],
     constant_offsets: NDArray[np.int64],
     constant_letters: NDArray[np.uint8],
-    clause: NDArray[np.int32],
+    term: NDArray[np.int64],
+    drives: NDArray[np.int64],
     start: NDArray[np.int64],
     column: NDArray[np.uint16],
     low: NDArray[np.float64],
     high: NDArray[np.float64],
-) -> NDArray[np.bool_]:
-    """Whether the ranges of these clauses of a segment hold."""
-    point, many, list_start, list_value = _on_axes(
-        value, kind, text_end, letters, list_end, list_item, place, constant_start, constant_offsets, constant_letters
-    )
-    points = EncodedPoints(point, many, list_start, list_value)
-    ranges = ClauseRanges(start, column, low, high)
-    held: NDArray[np.bool_] = ranges_hold(np.zeros(len(clause), np.int64), clause, points, ranges)
-    return held
+    open_start: NDArray[np.int64],
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The clauses that terms lead to and whose ranges hold: those with other open predicates, and those without.
+
+    Term t leads to the clauses drives[t] … drives[t + 1].
+    """
+    count = 0
+    has_ranges = False
+    for t in term:
+        count += drives[t + 1] - drives[t]
+        has_ranges |= start[drives[t + 1]] > start[drives[t]]
+    clause = np.empty(count, np.int32)
+    count = 0
+    for t in term:
+        for c in range(drives[t], drives[t + 1]):
+            clause[count] = c
+            count += 1
+    held = np.ones(count, np.bool_)
+    if has_ranges:
+        point, many, list_start, list_value = _on_axes(
+            value, kind, text_end, letters, list_end, list_item, place, constant_start, constant_offsets,
+            constant_letters,
+        )  # fmt: skip
+        points = EncodedPoints(point, many, list_start, list_value)
+        held = ranges_hold(np.zeros(count, np.int64), clause, points, ClauseRanges(start, column, low, high))
+    several = np.zeros(count, np.bool_)
+    for i in range(count):
+        several[i] = open_start[clause[i] + 1] - open_start[clause[i]] > 1
+    return clause[held & several], clause[held & ~several]
