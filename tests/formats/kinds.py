@@ -106,6 +106,20 @@ class FiltersSnapshot(Snapshot):
     where = WHERE[:5]
 
 
+class TextsSnapshot(Snapshot):
+    """An engine that was saved with patterns of LIKE, some of them in the filters of a pattern."""
+
+    where = (
+        "name LIKE '%es%'",
+        "name LIKE '_e%t' AND NOT name LIKE '%x%'",
+        "CASEI(name) LIKE CASEI('%W%S%')",
+        "name LIKE '%st' OR name LIKE '%th'",
+        "NOT name LIKE '%e_t%'",
+        "name LIKE '_%_' AND shape(curve, (1, 2, 4, 3)) > 9",
+        "together('PT2M', name LIKE '%as%' AND n > 2, name LIKE '%w%')",
+    )
+
+
 class PastSnapshot(Snapshot):
     """An engine that was saved with events in memory."""
 
@@ -219,6 +233,7 @@ KINDS: dict[str, Kind] = {
     "log": TheLog(),
     "filters": FiltersSnapshot(),
     "snapshot": Snapshot(),
+    "texts": TextsSnapshot(),
     "past": PastSnapshot(),
     "registry": TheRegistry(),
     "history": TheHistory(),

@@ -32,8 +32,10 @@ def test_every_kind_has_its_files_in_every_release():
     assert {path.name.removesuffix(".tar.xz") for path in (HERE / RELEASES[-1]).glob("*.tar.xz")} == KINDS.keys()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(
+    ("release", "kind"),
+    [(release, kind) for release in RELEASES for kind in KINDS if (HERE / release / f"{kind}.tar.xz").exists()],
+)
 def test_what_a_release_has_written_answers_as_it_did(release, kind, tmp_path):
     expected = orjson.loads((HERE / release / "answers.json").read_bytes())[kind]
     files = unpacked(release, kind, tmp_path)

@@ -30,11 +30,12 @@ _LENGTH, _BEGIN = 16, datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def compile_kernels() -> None:
-    """Match a little of the demo's valley, and some shapes with each structure that shapes can be looked up with."""
+    """Match a little of the demo's valley, texts, and some shapes with each structure they can be looked up with."""
     some = next(tables(np.random.default_rng(0))).slice(0, 64)
     Engine(subscriptions()).publish(some)
     Engine(subscriptions()).publish(some, grouped=True)
     _one_at_a_time(some)
+    _texts()
     series = _series(np.random.default_rng(0))
     for structure, transform in zip(_structures(), cycle(TRANSFORMS), strict=False):
         before = look_up_with(ShapeLookup(transform, structure))
@@ -64,6 +65,15 @@ def _one_at_a_time(some: pa.Table) -> None:
     assert isinstance(past, Past)
     past.storage.begin()
     past.storage.pack()  # only after thousands of events
+
+
+def _texts() -> None:
+    """Patterns that lead to clauses and such as do not, of publications together and alone."""
+    looked_for = ("name LIKE '%reading%' AND n > 1", "NOT name LIKE '%r_d%'", "name LIKE '_%_'", "name LIKE 'some%'")
+    engine = Engine([Subscription(where, "nobody", where) for where in looked_for])
+    some = [Publication(f"p{i}", "s", _BEGIN, {"name": "some readings", "n": i}) for i in range(16)]
+    engine.publish(some)
+    engine.publish(some[:1])
 
 
 def _structures() -> list[str]:

@@ -41,7 +41,6 @@ _READS = {
     "truth": "truth",
     "text": "text",
     "reversed": "text",
-    "trigrams": "text",
     "lon": "point",
     "lat": "point",
     "size": "bag",

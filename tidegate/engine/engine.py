@@ -350,6 +350,11 @@ class Engine(Closing):
         return self._oversized
 
     @property
+    def letterless(self) -> int:
+        """How many patterns of LIKE have no letter, as ``_%_``, so that each is compared with every text."""
+        return self._index.letterless + self._stage.patterns.index.letterless
+
+    @property
     def refused(self) -> dict[str, int]:
         """How many publications could not be part of an event (an END without its START, say), by reason."""
         return self._stage.refused

@@ -25,6 +25,8 @@ from tidegate.index.publication_points import Layout, PublicationPoints
 from tidegate.index.segment import Segment
 from tidegate.index.segment_draft import Draft
 from tidegate.index.single_segment import OwnersFound, SingleSegment
+from tidegate.index.term_kinds import TEXT
+from tidegate.index.text_terms import TextTerms
 from tidegate.kernels.matched_owners import join_rows
 from tidegate.predicates.filter import Filter
 
@@ -323,6 +325,12 @@ class Index:
     def nbytes(self) -> int:
         """Bytes of all segments."""
         return sum(segment.nbytes for segment in self.segments)
+
+    @property
+    def letterless(self) -> int:
+        """How many patterns of LIKE have no letter, so that they are compared with every text; by segment."""
+        terms = [segment.clauses.terms[TEXT] for segment in self.segments]
+        return sum(some.letterless for some in terms if isinstance(some, TextTerms))
 
     def close(self) -> None:
         """End the thread that merges."""

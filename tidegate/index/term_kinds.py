@@ -17,7 +17,7 @@ from tidegate.index.texts import SegmentTexts
 from tidegate.predicates.place import Region, WithinDistance
 from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.shape import ShapePredicate
-from tidegate.predicates.text import Like
+from tidegate.predicates.text import FixedEnd, Like
 
 __all__ = ["KIND_OF_PREDICATE", "PLACE", "SHAPE", "TERM_KINDS", "TEXT", "TermKind"]
 
@@ -45,7 +45,7 @@ class TermKind(NamedTuple):
 SHAPE, TEXT, PLACE = 0, 1, 2
 TERM_KINDS = (
     TermKind("shape", (ShapePredicate,), DraftedShapeTerms, ShapeTerms, SegmentShapes.of),
-    TermKind("text", (Like,), DraftedTextTerms, TextTerms, SegmentTexts),
+    TermKind("text", (Like, FixedEnd), DraftedTextTerms, TextTerms, SegmentTexts),
     TermKind("place", (Region, WithinDistance), DraftedPlaceTerms, PlaceTerms, SegmentPlaces.of),
 )
 KIND_OF_PREDICATE = {predicate: number for number, kind in enumerate(TERM_KINDS) for predicate in kind.predicates}

@@ -23,11 +23,13 @@ from tidegate.predicates.column import Column, Operand, column
 from tidegate.predicates.like_pattern import pieces
 from tidegate.predicates.predicate import Hull
 from tidegate.predicates.ranges import ALL_TEXT
-from tidegate.predicates.text import Like
+from tidegate.predicates.text import FixedEnd, Like
 
 __all__ = ["DraftedTextTerms", "TextTerms"]
 
 _ARRAYS = ("operand", "start", "letters")
+#: Bytes of a prefix or suffix, and of its wildcard, up to which it stays a range.
+_SHORT_END = 4
 #: The share of texts that a gram of each size is expected to occur in.
 _SHARES = np.array([0.9, 0.3, 0.03, 0.005, 0.001, 0.0005])
 
@@ -80,6 +82,11 @@ class TextTerms(Terms):
         return np.searchsorted(SIZES, longest, "right") - 1
 
     @property
+    def letterless(self) -> int:
+        """How many terms have no literal piece, as ``_%_``: each is compared with every text it is asked of."""
+        return int(np.count_nonzero(self.size < 0))
+
+    @property
     def shares(self) -> NDArray[np.float64]:
         return np.where(self.size >= 0, _SHARES[self.size], 1.0)
 
@@ -105,10 +112,14 @@ class DraftedTextTerms(DraftedTerms):
         self._operands: dict[Operand, int] = {}
         self._numbers: dict[tuple[int, bytes], int] = {}
 
-    def number(self, predicate: Like) -> int:
-        return self.number_of(predicate.operand, _written(predicate.pattern))
+    def number(self, predicate: Like | FixedEnd) -> int | None:
+        """None for a short end: a range finds it faster than a gram that is in many texts."""
+        pattern = _written(predicate.pattern)
+        if len(pattern) <= _SHORT_END and type(predicate) is FixedEnd:
+            return None
+        return self.number_of(predicate.operand, pattern)
 
-    def ranges(self, predicate: Like) -> Hull:
+    def ranges(self, predicate: Like | FixedEnd) -> Hull:
         """That there is a text, where the term does not lead to its clauses; it does if it has a literal piece."""
         leads = not predicate.negated and any(pieces(predicate.pattern))
         return () if leads else ((column("text", predicate.operand), ALL_TEXT),)

@@ -17,7 +17,7 @@ from tidegate.kernels.compiled import njit
 __all__ = ["ANY", "ONE", "Patterns", "Texts", "fit_pairs", "fits"]
 
 ANY, ONE = 0xFF, 0xFE
-#: Characters of a stretch with ``ONE`` that are looked for together: the bits of a word.
+#: Characters of a stretch with ``ONE`` between two ``ANY``: the language allows no more, and a word has as many bits.
 _WORD = 64
 
 

@@ -134,7 +134,7 @@ def _all_of(parts: list[Alternatives], node: Node, limits: Limits) -> Alternativ
 
 def _simplified(clause: Clause) -> Clause:
     """The clause with each predicate once and ranges on one column intersected (a Within is on a single-valued one)."""
-    if len({p.column if type(p) is Within else p for p in clause}) == len(clause):
+    if len({p.column if isinstance(p, Within) else p for p in clause}) == len(clause):
         return clause
     kept: dict[Any, Any] = {}
     for predicate in clause:

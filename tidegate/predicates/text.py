@@ -1,8 +1,8 @@
 r"""Text patterns: LIKE with ``%`` (any characters), ``_`` (one character) and ``\`` to escape them; CASEI and ACCENTI.
 
 A pattern without wildcards, a prefix and a suffix are ranges, on the text or on the text read backwards, and exact. Any
-other pattern has a hull of its fixed ends and one three-letter piece that must occur, and is settled by comparing the
-text (``predicates/like_pattern.py``).
+other pattern has a hull of its fixed ends and is decided by comparing the text (``predicates/like_pattern.py``). The
+index looks patterns up many at a time (``index/texts.py``); ``holds`` defines what they mean.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import numpy as np
-import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Call, Literal, Node, walk
-from tidegate.predicates.column import Column, ColumnReading, Operand, PointLists, Points, Row, Table, column, reading
+from tidegate.predicates.column import Column, ColumnReading, Operand, Points, Row, Table, column, reading
 from tidegate.predicates.comparison import kind_of, scalar_ranges, text_column
 from tidegate.predicates.family import BeyondLimit, Mismatch, function
 from tidegate.predicates.folding import folded, folding_of
@@ -24,20 +23,12 @@ from tidegate.predicates.like_pattern import WILD_LENGTH, like_pattern, pieces
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
 from tidegate.predicates.ranges import ALL_TEXT, TOP, Point, Ranges, intersect, subset
 
-__all__ = ["Like", "check_wildcards"]
-
-#: Letters of English and of logs, commonest first: a trigram of rare letters excludes more texts.
-_COMMON = " etaoinsrhldcumfpgwybvkxjqz"
+__all__ = ["FixedEnd", "Like", "check_wildcards"]
 
 
 def _text(operand: Operand, publication: Row) -> str | None:
     point = column("text", operand).point(publication)
     return point if isinstance(point, str) else None
-
-
-def _texts(operand: Operand, table: Table) -> pa.Array | None:
-    at = column("text", operand)
-    return at.how.points(at.operand, table)
 
 
 @reading
@@ -52,42 +43,12 @@ class Reversed(ColumnReading):
         return None if text is None else text[::-1]
 
     def points(self, operand: Operand, table: Table) -> Points | None:
-        texts = _texts(operand, table)
-        if texts is None:
-            return None
-        return pa.array([None if t is None else t[::-1] for t in texts.to_pylist()], pa.large_string())
+        at = column("text", operand)
+        texts = at.how.points(at.operand, table)
+        return None if texts is None else pc.utf8_reverse(texts)
 
     def names(self, operand: Operand) -> tuple[str, ...]:
         return (folding_of(operand)[0],)
-
-
-@reading
-class Trigrams(ColumnReading):
-    """Every three characters in a row of a text."""
-
-    name = "trigrams"
-    is_text = True
-    is_many = True
-
-    def point(self, operand: Operand, publication: Row) -> list[Point] | None:
-        text = _text(operand, publication)
-        return None if text is None else _trigrams(text)
-
-    def points(self, operand: Operand, table: Table) -> Points | None:
-        texts = _texts(operand, table)
-        if texts is None:
-            return None
-        rows = [[] if t is None else _trigrams(t) for t in texts.to_pylist()]
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(row) for row in rows], out=offsets[1:])
-        return PointLists(offsets, pa.array([piece for row in rows for piece in row], pa.large_string()))
-
-    def names(self, operand: Operand) -> tuple[str, ...]:
-        return (folding_of(operand)[0],)
-
-
-def _trigrams(text: str) -> list[str]:
-    return sorted({text[i : i + 3] for i in range(len(text) - 2)})
 
 
 def _starting_with(prefix: str) -> Ranges:
@@ -99,22 +60,15 @@ def _starting_with(prefix: str) -> Ranges:
     return ((prefix, TOP),)
 
 
-def _rarest(parts: tuple[str | None, ...]) -> str | None:
-    found = [t for piece in parts if piece for t in _trigrams(piece)]
-    return max(found, key=lambda t: (sum(_COMMON.find(c) % 99 for c in t), t), default=None)
-
-
 @lru_cache(maxsize=4_096)
 def _hull(operand: Operand, pattern: str) -> Hull:
-    """The fixed ends of a pattern, and a piece that must occur."""
+    """The fixed ends of a pattern."""
     parts = pieces(pattern)
     hull: list[tuple[Column, Ranges]] = [
         (column("text", operand), _starting_with(parts[0]) if parts[0] else ALL_TEXT),
     ]
     if parts[-1]:
         hull.append((column("reversed", operand), _starting_with(parts[-1][::-1])))
-    if (piece := _rarest(parts[1:-1] if len(parts) > 2 else parts)) is not None:
-        hull.append((column("trigrams", operand), ((piece, piece + "\0"),)))
     return tuple(hull)
 
 
@@ -165,6 +119,22 @@ class Like(Predicate):
     def call(self) -> tuple[Call, bool]:
         operand = Attribute(self.operand) if isinstance(self.operand, str) else self.operand
         return Call("like", (operand, Literal(self.pattern))), self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class FixedEnd(Within):
+    """A text begins, or ends, with some letters: a range by itself, which the index may look up by its pattern.
+
+    Joined with other ranges, or negated, it is a ``Within`` like any other.
+    """
+
+    pattern: str
+
+    negated = False
+
+    @property
+    def operand(self) -> Operand:
+        return self.column.operand
 
 
 #: A pattern letter by letter: a character, "" for any one, None for any number of them.
@@ -257,9 +227,9 @@ def like(call: Call, negated: bool) -> Alternatives:
         case (str(whole),) if whole:
             exact = Within(at, scalar_ranges("=", Literal(whole), "text"))
         case (str(prefix), None) if prefix:
-            exact = Within(at, _starting_with(prefix))
+            exact = FixedEnd(at, _starting_with(prefix), wanted)
         case (None, str(suffix)) if suffix:
-            exact = Within(text_column(value, "reversed"), _starting_with(suffix[::-1]))
+            exact = FixedEnd(text_column(value, "reversed"), _starting_with(suffix[::-1]), wanted)
         case _:
             check_wildcards(wanted, pattern)
             return [(Like(at.operand, wanted, negated),)]

@@ -60,7 +60,7 @@ def _contradicts(clause: Clause) -> bool:
     """Whether a range is empty, or one attribute would have to be of two types."""
     kinds: dict[object, str] = {}
     for predicate in clause:
-        if type(predicate) is Within:
+        if isinstance(predicate, Within):
             if not predicate.ranges:
                 return True
             reading, operand = predicate.column
