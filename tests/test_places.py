@@ -127,6 +127,35 @@ def test_what_edges_do_not_say_is_asked_of_the_formulas():
     assert answers == [[MAYBE]] * 3
 
 
+@examples(10)
+@given(st.integers(0, 2**32))
+def test_arrays_that_do_not_fit_are_refused_or_do_no_harm(seed):
+    """Two bits of all that a snapshot has of places are flipped; kernels follow offsets without looking."""
+    rng = np.random.default_rng(seed)
+    terms, _ = drafted([
+        Region("location", "s_within", coast(200), False),
+        Region("location", "s_intersects", Geometry("MultiPoint", ((10.0, 45.0), (11.0, 45.0))), False),
+        Region("location", "s_touches", Geometry("LineString", ((9.0, 44.0), (11.0, 46.0))), False),
+        *(WithinDistance("location", 10.0 + i, 45.0, 100_000.0 * i, False) for i in range(20)),
+    ])  # fmt: skip
+    everything = np.ones(len(terms), np.bool_)
+    lookup = SegmentPlaces.of(terms, everything)
+    points = [Point((10.0, 45.0)), *map(Point, map(tuple, rng.uniform((8, 43), (12, 47), (10, 2)).tolist()))]
+    for _ in range(40):
+        of_terms, of_lookup = ({name: np.array(a) for name, a in of.arrays.items()} for of in (terms, lookup))
+        for arrays in (of_terms, of_lookup):
+            flipped = arrays[rng.choice([name for name in arrays if arrays[name].nbytes])].reshape(-1).view(np.uint8)
+            flipped[rng.integers(len(flipped))] ^= 1 << rng.integers(8)
+        try:
+            damaged = PlaceTerms.restored(terms.facts, of_terms)
+            damaged.check()
+            found = SegmentPlaces.of(damaged, everything, lookup.facts, of_lookup)
+        except ValueError:
+            continue
+        for point in points:
+            assert set(found.alone(point).pairs[1].tolist()) <= set(range(len(terms)))
+
+
 # --- large outlines -------------------------------------------------------------------------------------------------
 
 

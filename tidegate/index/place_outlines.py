@@ -64,10 +64,13 @@ class Places:
         fits("place-vertex", self.vertex.shape, (len(self.vertex), 2))
         fits("place-key", self.key.shape, (places, 16))
         below("place-what", self.what, len(_FEWEST))
-        fewest = np.array([_FEWEST[what] for what in range(len(_FEWEST))])[self.what]
-        sizes = np.diff(self.ring_start)
-        if (sizes < 1).any() or (np.diff(self.vertex_start) < np.repeat(fewest, sizes)).any():
-            raise ValueError("places with too few rings or vertices")
+        rings_of_place, vertices = np.diff(self.ring_start), np.diff(self.vertex_start)
+        what = np.repeat(self.what, rings_of_place)
+        fewest = np.array([_FEWEST[number] for number in range(len(_FEWEST))])[what]
+        if (rings_of_place < 1).any() or (vertices < fewest).any() or (vertices[what == POINTS] > 1).any():
+            raise ValueError("places with too few or too many vertices")
+        if (self.opens[self.ring_start[:-1]] != (self.what == RINGS)).any():
+            raise ValueError("rings of no polygon")
 
     @property
     def outlines(self) -> Outlines:

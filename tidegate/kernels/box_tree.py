@@ -126,10 +126,10 @@ def boxed(tree: BoxTree, point: NDArray[np.float32], stack: NDArray[np.int64], f
         while word:
             child = first + trailing_zeros(word)
             word &= word - np.uint64(1)
-            if height:
+            if height == 0:
+                found[n] = tree.item[child]
+                n += tree.item[child] >= 0
+            elif tree.level[height - 1] + child < tree.level[height]:  # as it is unless a file was made wrong
                 stack[top] = (tree.level[height - 1] + child) * DEEPEST + height - 1
                 top += 1
-            else:
-                found[n] = tree.item[child]
-                n += 1
     return n

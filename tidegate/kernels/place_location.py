@@ -115,7 +115,8 @@ def _in_rings(first: int, end: int, vertex_start: Any, vertex: Any, x: float, y:
 @_jit
 def _band(y: float, south: float, scale: float, bands: int) -> Any:
     """The band of a latitude, the first or the last if it is in none. It never falls where the latitude grows."""
-    return np.int64(min(max((y - south) * scale, 0.0), bands - 1.0))
+    band = (y - south) * scale
+    return np.int64(min(band, bands - 1.0)) if band > 0 else 0
 
 
 @_jit
