@@ -169,7 +169,7 @@ class SegmentPlaces(TermLookup):
         return held
 
 
-_NONE = np.empty(0, np.int32)
+_NONE = np.empty(0, np.int64)
 
 
 # --- building -------------------------------------------------------------------------------------------------------
