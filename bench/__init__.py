@@ -23,6 +23,7 @@ MODULES = {
     "patterns-on-spark": "bench.patterns_on_spark",
     "history": "bench.history",
     "ontology": "bench.ontology",
+    "texts": "bench.texts",
     "timeseries": "bench.papers.timeseries",
     "temporal-kbn": "bench.papers.temporal_kbn",
     "filter-split-forward": "bench.papers.filter_split_forward",

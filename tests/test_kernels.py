@@ -10,6 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.index import terms
 from tidegate.index.batch import text_buffers
 from tidegate.kernels import encode, identity, matched_owners
 from tidegate.kernels.bits import LINE, LINE_BITS, and_lines, count_ones, trailing_zeros
@@ -232,15 +233,25 @@ def test_rows_of_runs(found):
 
 
 @given(found=found(), data=st.data())
-def test_open_hits(found, data):
+def test_open_pairs(found, data):
     _, runs, hits, owned = found
     hits = np.abs(hits)
     hits[hits >= len(owned)] = 0
-    sizes = [data.draw(st.integers(0, 2)) for _ in owned]
-    open_start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    publication, position = matched_owners.open_hits(runs, hits, open_start)
-    expected = [(p, i) for p, a, b in runs.tolist() for i in range(a, b) if sizes[hits[i]]]
-    assert list(zip(publication.tolist(), position.tolist(), strict=True)) == expected
+    some = st.tuples(st.integers(0, 2), st.integers(0, 5), st.booleans())
+    opened = [data.draw(st.lists(st.integers(0, 3) | some, max_size=2)) for _ in owned]
+    codes = [code if isinstance(code, int) else terms.code_of(*code) for some in opened for code in some]
+    open_start = np.concatenate([[0], np.cumsum([len(some) for some in opened])]).astype(np.int64)
+    pairs = matched_owners.open_pairs(runs, hits, open_start, np.array(codes, np.int32), terms.MOST_KINDS)
+    for part in range(terms.MOST_KINDS + 1):
+        here = slice(pairs.start[part], pairs.start[part + 1])
+        found = [array[here].tolist() for array in pairs[1:]]
+        assert list(zip(*found, strict=True)) == [
+            (p, i, code, False) if isinstance(code, int) else (p, i, *code[1:])
+            for p, a, b in runs.tolist()
+            for i in range(a, b)
+            for code in opened[hits[i]]
+            if part == (0 if isinstance(code, int) else 1 + code[0])
+        ]
 
 
 _rows = st.lists(st.lists(st.integers(0, 9), max_size=3), min_size=3, max_size=3)

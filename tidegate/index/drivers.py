@@ -6,8 +6,9 @@
 
 Whatever leads to a clause, the rest of it is then checked for those publications alone: the ranges of a driven clause
 pair by pair, open predicates in bulk. A kind says of each term for which share of publications it expects it to hold
-(``Terms.shares``). For a range that is the share of the bounds, of all ranges on its column, that lie in it: bounds are
-drawn where values are.
+(``Terms.shares``). For a range that is the share, among the ranges on its column, of those that begin in it: they begin
+where values are. A publication that tables lead to a clause for nothing costs several times what it costs where a term
+does, since the terms of the clause are compared with it; so the shares of ranges are weighed.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from tidegate.index.terms import kind_of, negated_of, term_of
 
 __all__ = ["Drivers", "chosen"]
 
-#: Bounds of a column that are looked at.
+#: Ranges of a column that are looked at.
 _SAMPLE = 1 << 16
+#: How much dearer a hit of the tables is than one of a term.
+_WEIGHT = 4
 
 
 class Drivers(NamedTuple):
@@ -65,7 +68,7 @@ def _codes(clauses: Clauses) -> NDArray[np.int32]:
     rarest = np.lexsort((share, clause))
     rarest = rarest[np.diff(clause[rarest], prepend=-1) != 0]
     rarest = rarest[share[rarest] < 1]
-    rarest = rarest[share[rarest] <= _narrowest(clauses, clause[rarest])]
+    rarest = rarest[share[rarest] <= _WEIGHT * _narrowest(clauses, clause[rarest])]
     driver[clause[rarest]] = code[rarest]
     return driver
 
@@ -79,15 +82,17 @@ def _narrowest(clauses: Clauses, some: NDArray[np.int64]) -> NDArray[np.float64]
     share = np.zeros(len(clauses.column))
     for c in np.unique(clauses.column[entry]).tolist():
         of_column = np.flatnonzero(clauses.column == c)
-        bounds = np.concatenate([clauses.low[of_column], clauses.high[of_column]])
-        bounds = np.unique(bounds[np.isfinite(bounds)][:: max(1, len(bounds) // _SAMPLE)])
+        low, high = clauses.low[of_column], clauses.high[of_column]
+        begins = np.where(np.isinf(low), high, low)
+        begins = np.unique(begins[np.isfinite(begins)][:: max(1, len(begins) // _SAMPLE)])
         mine = entry[clauses.column[entry] == c]
-        within = np.searchsorted(bounds, clauses.high[mine]) - np.searchsorted(bounds, clauses.low[mine])
-        share[mine] = (within + np.isinf(clauses.high[mine])) / (len(bounds) + 1)
+        low, high = clauses.low[mine], clauses.high[mine]
+        within = np.searchsorted(begins, high) - np.searchsorted(begins, low) + np.isinf(low)
+        share[mine] = within / (len(begins) + 1)
     narrowest = np.ones(len(clauses))
-    begins = np.flatnonzero(
+    firsts = np.flatnonzero(
         np.diff(clauses.column[entry].astype(np.int64) + clause[entry] * len(clauses.columns), prepend=-1)
     )
     if len(entry):  # alternatives on one column add up
-        np.minimum.at(narrowest, clause[entry[begins]], np.add.reduceat(share[entry], begins))
+        np.minimum.at(narrowest, clause[entry[firsts]], np.add.reduceat(share[entry], firsts))
     return narrowest[some]

@@ -22,11 +22,11 @@ from tidegate.index.drivers import Drivers, chosen
 from tidegate.index.ragged import picked
 from tidegate.index.segment_draft import Draft
 from tidegate.index.term_kinds import TERM_KINDS
-from tidegate.index.terms import FoundTerms, TermLookup, kind_of, negated_of, term_of
+from tidegate.index.terms import MOST_KINDS, FoundTerms, TermLookup
 from tidegate.kernels.bits import LINE, LINE_BITS
 from tidegate.kernels.encode import encode, encode_lists, text_ranks
 from tidegate.kernels.fill import AxisRows, ClauseRanges, block_entries, fill
-from tidegate.kernels.matched_owners import EncodedPoints, open_hits, owners_of_hits, ranges_hold, rows_of_runs
+from tidegate.kernels.matched_owners import EncodedPoints, open_pairs, owners_of_hits, ranges_hold, rows_of_runs
 from tidegate.kernels.order import order
 from tidegate.kernels.select import admit_blocks, select
 from tidegate.language import from_json
@@ -310,24 +310,20 @@ class Segment:
     ) -> None:
         """Refute, by writing −1, the hits whose remaining predicates do not hold."""
         clauses = self.clauses
-        publication, position = open_hits(runs, hits, clauses.open_start)
-        begins, opens = picked(clauses.open_start, hits[position])
-        sizes = np.diff(begins)
-        which, hit, rows = clauses.open_predicate[opens], np.repeat(position, sizes), np.repeat(publication, sizes)
+        pairs = open_pairs(runs, hits, clauses.open_start, clauses.open_predicate, MOST_KINDS)
         for kind, found in enumerate(terms):
-            if found is not None:
-                mine = np.flatnonzero((which < 0) & (kind_of(which) == kind))
-                code = which[mine].astype(np.int64)
-                held = found.holds(rows[mine], term_of(code), negated_of(code))
-                hits[hit[mine[~held]]] = -1
-        others = np.flatnonzero((which >= 0) & (hits[hit] >= 0))
+            mine = slice(pairs.start[kind + 1], pairs.start[kind + 2])
+            if found is not None and mine.start < mine.stop:
+                held = found.holds(pairs.publication[mine], pairs.number[mine], pairs.negated[mine])
+                hits[pairs.position[mine][~held]] = -1
+        others = np.flatnonzero(hits[pairs.position[: pairs.start[1]]] >= 0)
         if len(others):
-            held = self._held(batch, which[others], rows[others] + begin)
-            hits[hit[others[~held]]] = -1
+            held = self._held(batch, pairs.number[others], pairs.publication[others] + begin)
+            hits[pairs.position[others[~held]]] = -1
 
-    def _held(self, batch: Batch, which: NDArray[np.int32], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _held(self, batch: Batch, which: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether predicates hold for publications, each pair asked once, those of one kind together."""
-        pairs = np.stack([which.astype(np.int64), rows], axis=1)
+        pairs = np.stack([which, rows], axis=1)
         distinct, same = np.unique(pairs, axis=0, return_inverse=True)
         held = np.empty(len(distinct), np.bool_)
         kinds: dict[type[Predicate], list[int]] = {}

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from tidegate.index.batch import Batch
 from tidegate.index.clauses import joined
 from tidegate.index.publication_points import Layout, PublicationPoints
-from tidegate.index.ragged import picked
 from tidegate.index.segment import Segment, predicate_of
-from tidegate.index.terms import FoundTerms, kind_of, negated_of, term_of
+from tidegate.index.terms import MOST_KINDS, FoundTerms
 from tidegate.kernels.bits import LINE_BITS
-from tidegate.kernels.matched_owners import owners_of_clauses
+from tidegate.kernels.matched_owners import open_pairs, owners_of_clauses
 from tidegate.kernels.select_one import driven_one, select_one, select_one_aside
 from tidegate.predicates.column import Row
 
@@ -155,20 +154,17 @@ class SingleSegment:
     def _settled(self, hits: NDArray[np.int32], row: Row, terms: list[FoundTerms | None]) -> NDArray[np.int32]:
         """The hits whose remaining predicates hold."""
         clauses = self.segment.clauses
-        begins, opens = picked(clauses.open_start, hits)
-        if not len(opens):
-            return hits
-        which, hit = clauses.open_predicate[opens], np.repeat(np.arange(len(hits)), np.diff(begins))
+        one_run = np.array([[0, 0, len(hits)]])
+        pairs = open_pairs(one_run, hits, clauses.open_start, clauses.open_predicate, MOST_KINDS)
+        start = pairs.start.tolist()
         kept = np.ones(len(hits), np.bool_)
         for kind, found in enumerate(terms):
-            if found is not None:
-                mine = np.flatnonzero((which < 0) & (kind_of(which) == kind))
-                code = which[mine].astype(np.int64)
-                held = found.holds(np.zeros(len(mine), np.int64), term_of(code), negated_of(code))
-                kept[hit[mine[~held]]] = False
+            if found is not None and start[kind + 1] < start[kind + 2]:
+                mine = slice(start[kind + 1], start[kind + 2])
+                held = found.holds(pairs.publication[mine], pairs.number[mine], pairs.negated[mine])
+                kept[pairs.position[mine][~held]] = False
         known: dict[int, bool] = {}
-        others = np.flatnonzero(which >= 0)
-        for k, number in zip(hit[others].tolist(), which[others].tolist(), strict=True):
+        for k, number in zip(pairs.position[: start[1]].tolist(), pairs.number[: start[1]].tolist(), strict=True):
             if kept[k]:
                 is_held = known.get(number)
                 if is_held is None:

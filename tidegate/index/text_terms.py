@@ -31,7 +31,7 @@ _ARRAYS = ("operand", "start", "letters")
 #: Bytes of a prefix or suffix, and of its wildcard, up to which it stays a range.
 _SHORT_END = 4
 #: The share of texts that a gram of each size is expected to occur in.
-_SHARES = np.array([0.9, 0.3, 0.03, 0.005, 0.001, 0.0005])
+_SHARES = np.array([0.7, 0.1, 0.02, 0.003, 0.001, 0.0005])
 
 
 @dataclass(frozen=True)

@@ -52,14 +52,23 @@ class TextHits(FoundTerms):
     def holds(
         self, publication: NDArray[np.int64], term: NDArray[np.int64], negated: NDArray[np.bool_]
     ) -> NDArray[np.bool_]:
+        if len(self._terms.operands) == 1:
+            return self._compared(0, publication, term, negated)
         answer = np.zeros(len(term), np.bool_)
         operand = self._terms.operand[term]
         for number in np.unique(operand).tolist():
-            if (texts := self._texts(number)) is not None:
-                mine = np.flatnonzero(operand == number)
-                held, there = fit_pairs(term[mine], publication[mine], self._terms.patterns, texts)
-                answer[mine] = there & (held != negated[mine])
+            mine = np.flatnonzero(operand == number)
+            answer[mine] = self._compared(number, publication[mine], term[mine], negated[mine])
         return answer
+
+    def _compared(
+        self, operand: int, publication: NDArray[np.int64], term: NDArray[np.int64], negated: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        texts = self._texts(operand)
+        if texts is None:
+            return np.zeros(len(term), np.bool_)
+        held: NDArray[np.bool_] = fit_pairs(publication, term, negated, self._terms.patterns, texts)
+        return held
 
 
 class SegmentTexts(TermLookup):

@@ -218,17 +218,21 @@ def fits(pattern: NDArray[np.uint8], a: int, b: int, text: NDArray[np.uint8], at
 
 @njit(cache=True, nogil=True)
 def fit_pairs(
-    which: NDArray[np.int64], publication: NDArray[np.int64], patterns: Patterns, texts: Texts
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Whether patterns fit the texts of publications, pair by pair; and whether there is a text."""
-    held = np.zeros(len(which), np.bool_)
-    there = np.zeros(len(which), np.bool_)
-    for i in range(len(which)):
-        p, t = publication[i], which[i]
+    publication: NDArray[np.int64],
+    term: NDArray[np.int64],
+    negated: NDArray[np.bool_],
+    patterns: Patterns,
+    texts: Texts,
+) -> NDArray[np.bool_]:
+    """Whether the texts of publications are as patterns say, pair by pair, or are not if it is negated; neither is so
+    of a text that is missing.
+    """
+    held = np.zeros(len(term), np.bool_)
+    for i in range(len(term)):
+        p, t = publication[i], term[i]
         if texts.valid[p]:
-            there[i] = True
-            held[i] = fits(
+            held[i] = negated[i] != fits(
                 patterns.letters, patterns.start[t], patterns.start[t + 1],
                 texts.letters, texts.offsets[p], texts.offsets[p + 1],
             )  # fmt: skip
-    return held, there
+    return held

@@ -14,7 +14,8 @@ from tidegate.kernels.compiled import njit
 from tidegate.kernels.fill import ClauseRanges
 
 __all__ = [
-    "EncodedPoints", "join_rows", "open_hits", "owners_of_clauses", "owners_of_hits", "ranges_hold", "rows_of_runs",
+    "EncodedPoints", "OpenPairs", "join_rows", "open_pairs", "owners_of_clauses", "owners_of_hits", "ranges_hold",
+    "rows_of_runs",
 ]  # fmt: skip
 
 
@@ -27,25 +28,50 @@ class EncodedPoints(NamedTuple):
     list_value: NDArray[np.float64]
 
 
+class OpenPairs(NamedTuple):
+    """Open predicates of hits: each is of a publication and of the hit at a position, has a number, may be negated.
+
+    Those that are no terms are 0 … start[1], and the terms of kind k are start[k + 1] … start[k + 2].
+    """
+
+    start: NDArray[np.int64]
+    publication: NDArray[np.int64]
+    position: NDArray[np.int64]
+    number: NDArray[np.int64]
+    negated: NDArray[np.bool_]
+
+
 @njit(cache=True, nogil=True)
-def open_hits(
-    runs: NDArray[np.int64], hits: NDArray[np.int32], open_start: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which hits are clauses with predicates left to settle: (their publications, their positions in ``hits``)."""
-    n = 0
+def open_pairs(
+    runs: NDArray[np.int64],
+    hits: NDArray[np.int32],
+    open_start: NDArray[np.int64],
+    open_predicate: NDArray[np.int32],
+    kinds: int,
+) -> OpenPairs:
+    """What is left to settle of hits, those of one kind together; the codes of terms have room for so many kinds."""
+    start = np.zeros(kinds + 2, np.int64)
     for r in range(len(runs)):
         for i in range(runs[r, 1], runs[r, 2]):
-            n += open_start[hits[i] + 1] > open_start[hits[i]]
-    publication = np.empty(n, np.int64)
-    position = np.empty(n, np.int64)
-    n = 0
+            for k in range(open_start[hits[i]], open_start[hits[i] + 1]):
+                code = open_predicate[k]
+                start[1 if code >= 0 else 2 + ((-1 - code) >> 1) % kinds] += 1
+    for kind in range(kinds + 1):
+        start[kind + 1] += start[kind]
+    filled = start.copy()
+    publication, position = np.empty(start[-1], np.int64), np.empty(start[-1], np.int64)
+    number, negated = np.empty(start[-1], np.int64), np.zeros(start[-1], np.bool_)
     for r in range(len(runs)):
         for i in range(runs[r, 1], runs[r, 2]):
-            if open_start[hits[i] + 1] > open_start[hits[i]]:
-                publication[n] = runs[r, 0]
-                position[n] = i
-                n += 1
-    return publication, position
+            for k in range(open_start[hits[i]], open_start[hits[i] + 1]):
+                code = open_predicate[k]
+                kind = 0 if code >= 0 else 1 + ((-1 - code) >> 1) % kinds
+                at = filled[kind]
+                filled[kind] += 1
+                publication[at], position[at] = runs[r, 0], i
+                number[at] = code if code >= 0 else (-1 - code) // (2 * kinds)
+                negated[at] = code < 0 and (-1 - code) & 1 == 1
+    return OpenPairs(start, publication, position, number, negated)
 
 
 @njit(cache=True, nogil=True)
