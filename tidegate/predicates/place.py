@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tidegate.errors import shown
 from tidegate.kernels.score import EARTH_RADIUS
 from tidegate.language.cql2json import to_json
+from tidegate.language.geometry import COLLECTION
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Box, Call, Geometry, Literal, Node
 from tidegate.model import RESERVED
@@ -44,7 +45,9 @@ def haversine(lon: Any, lat: Any, lon2: Any, lat2: Any) -> Any:
 
 @lru_cache(maxsize=65_536)
 def _prepared(geometry: Geometry) -> Any:
-    shape = shapely.from_geojson(orjson.dumps(to_json(geometry)))
+    is_simple = geometry.kind != COLLECTION  # then its tuples need not be made lists
+    plain = {"type": geometry.kind, "coordinates": geometry.coordinates} if is_simple else to_json(geometry)
+    shape = shapely.from_geojson(orjson.dumps(plain))
     shapely.prepare(shape)
     return shape
 
