@@ -119,6 +119,16 @@ returns after the events are durable (write-ahead log, `synchronous = FULL`).
 Classes, things and regions are generated. *plain IN* has the same sets of terms written out. *asking while
 matching* is one SPARQL ASK per pair on the closed graph (pyoxigraph), for some of the pairs and scaled up.
 """,
+    "texts": """\
+Texts of 60 letters and patterns of one or two words of 4 to 9 letters are drawn; the lines of a log of OpenSSH are
+real, and its patterns are pieces of lines. All on one core.
+
+- *in batches*: 2,000 texts from an Arrow table to grouped notifications. *alone*: `publish` of one publication.
+- *ahocorasick_rs*: an automaton over the longest piece of each pattern; where a piece occurs, its patterns are checked.
+- *scan*: one pattern after the other, each until it is decided, for 20 texts.
+- *load*: from subscriptions as CQL2-JSON to an engine that has published and is done with building segments.
+- *exact*: all pairs of the two were compared, and those of 20 texts with the scan.
+""",
     "timeseries": """\
 The experiments of Manassiev and Jacobsen 2004, with FAISS beside their structures, and on real data. The
 table here has whole matches only. [Its own page](../bench/papers/timeseries/README.md) has the figures, what agrees

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -166,6 +167,37 @@ def test_patterns_without_a_letter_are_counted():
         assert engine.letterless == 2
         told = engine.publish([tg.Publication("p", "z", NOON, {"name": "é😀"})])
     assert {n.subscription for n in told} == {"name LIKE '_%_'", "NOT name LIKE '___'", "name LIKE '%'"}
+
+
+# --- real texts -----------------------------------------------------------------------------------------------------
+
+REAL = Path(__file__).parents[2] / "shared" / "data" / "logs" / "OpenSSH_2k.log"
+
+
+def cut_out(rng: np.random.Generator, line: str) -> str:
+    """A pattern that the line is as: pieces of it with wildcards around and between them."""
+    a, b, c, d = np.sort(rng.integers(len(line) + 1, size=4)).tolist()
+    one, two = (re.sub(r"([\\%_])", r"\\\1", part[:16]) for part in (line[a:b], line[c:d]))
+    begin, end = ("" if at == edge else "%" for at, edge in ((a, 0), (d if two else b, len(line))))
+    return f"{begin}{one}%{two}%" if rng.integers(2) else f"%{one}{'_' if c == b + 1 else '%'}{two}{end or '%'}"
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(not REAL.exists(), reason="../shared/data/logs is not here")
+def test_ten_thousand_patterns_over_a_real_log():
+    rng, lines = np.random.default_rng(7), REAL.read_text("utf-8").splitlines()
+    patterns: dict[str, None] = {}
+    while len(patterns) < 10_000:
+        patterns[cut_out(rng, lines[int(rng.integers(len(lines)))])] = None
+    fits_all = [like_pattern(pattern).fits for pattern in patterns]
+    expected = [[i for i, fits_one in enumerate(fits_all) if fits_one(line)] for line in lines]
+    index = Index()
+    for owner, pattern in enumerate(patterns):
+        index.add(owner, compile_filter(parse(f"line LIKE {_quoted(pattern)}")))
+    publications = [tg.Publication(f"p{i}", "z", NOON, {"line": line}) for i, line in enumerate(lines)]
+    assert told(index, publications) == expected
+    assert [told(index, [p])[0] for p in publications[::40]] == expected[::40]
+    index.close()
 
 
 # --- hard texts, and files that lie ---------------------------------------------------------------------------------
