@@ -36,7 +36,7 @@ class PlaceTerms(Terms):
     """The place terms of some clauses."""
 
     attributes: tuple[str, ...]
-    attribute: NDArray[np.uint16]
+    attribute: NDArray[np.int32]
     place: NDArray[np.int32]
     relation: NDArray[np.uint8]
     places: Places
@@ -89,16 +89,15 @@ class PlaceTerms(Terms):
     def joined(
         several: Sequence[PlaceTerms], wanted: Sequence[NDArray[np.bool_]]
     ) -> tuple[PlaceTerms, list[NDArray[np.int32]]]:
-        names = {
-            name: i for i, name in enumerate(dict.fromkeys(name for terms in several for name in terms.attributes))
-        }
+        names: dict[str, int] = {}
         used = [np.unique(terms.place[some]) for terms, some in zip(several, wanted, strict=True)]
         places, numbers = Places.joined([terms.places.some(mine) for terms, mine in zip(several, used, strict=True)])
         parts = []
         for terms, some, mine, new in zip(several, wanted, used, numbers, strict=True):
-            attribute = np.array([names[name] for name in terms.attributes] or [0])[terms.attribute[some]]
+            asked, attribute = np.unique(terms.attribute[some], return_inverse=True)
+            number = np.array([names.setdefault(terms.attributes[a], len(names)) for a in asked.tolist()], np.int64)
             place = new[np.searchsorted(mine, terms.place[some])]
-            parts.append(np.stack([attribute, place, terms.relation[some]], axis=1))
+            parts.append(np.stack([number[attribute.ravel()], place, terms.relation[some]], axis=1))
         distinct, same = np.unique(np.concatenate(parts), axis=0, return_inverse=True)
         of_terms = np.split(same.ravel(), np.cumsum([len(part) for part in parts])[:-1])
         renumbered = [np.full(len(some), -1, np.int32) for some in wanted]
@@ -125,7 +124,8 @@ class DraftedPlaceTerms(DraftedTerms):
         elif predicate.geometry.kind == COLLECTION:  # its parts may overlap: edges do not say what is inside
             return None
         else:
-            relation = RELATIONS[predicate.relation]
+            is_point = predicate.geometry.kind == "Point" and predicate.relation != "s_touches"
+            relation = INTERSECTS if is_point else RELATIONS[predicate.relation]  # the same, and edges tell
             what, rings, opens = rings_of(predicate.geometry.kind, predicate.geometry.coordinates)
         sizes = array("q", map(len, rings))
         vertex = array("d", [number for ring in rings for position in ring for number in position[:2]])
@@ -162,6 +162,4 @@ class DraftedPlaceTerms(DraftedTerms):
 def _assembled(attributes: tuple[str, ...], triples: NDArray[np.int64], places: Places) -> PlaceTerms:
     """Terms of rows with an attribute, a place and a relation."""
     attribute, place, relation = triples.T
-    return PlaceTerms(
-        attributes, attribute.astype(np.uint16), place.astype(np.int32), relation.astype(np.uint8), places
-    )
+    return PlaceTerms(attributes, attribute.astype(np.int32), place.astype(np.int32), relation.astype(np.uint8), places)

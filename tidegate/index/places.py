@@ -55,11 +55,12 @@ class PlacesFound(FoundTerms):
     ) -> NDArray[np.bool_]:
         held = np.zeros(len(term), np.bool_)
         attribute = self._lookup.terms.attribute[term]
-        for a, points in enumerate(self._points):
-            mine = np.flatnonzero(attribute == a)
-            if points is not None and len(mine):
-                there = ~np.isnan(points[0][publication[mine]])
-                near = self._lookup.related(*points, publication[mine], term[mine])
+        for a in np.unique(attribute).tolist():
+            points = self._points[a]
+            if points is not None:
+                mine, (lon, lat) = np.flatnonzero(attribute == a), points
+                there = ~np.isnan(lon[publication[mine]])
+                near = self._lookup.related(lon, lat, publication[mine], term[mine])
                 held[mine] = there & (near != negated[mine])
         return held
 
@@ -110,7 +111,8 @@ class SegmentPlaces(TermLookup):
         points: _Points = []
         for attribute in self.terms.attributes:
             value = row.value(attribute)
-            points.append((np.array(value[:1]), np.array(value[1:])) if isinstance(value, tuple) else None)
+            is_point = isinstance(value, tuple)
+            points.append((np.array(value[:1], np.float64), np.array(value[1:], np.float64)) if is_point else None)
         return self._found(points)
 
     def _found(self, points: _Points) -> PlacesFound:
@@ -157,7 +159,7 @@ class SegmentPlaces(TermLookup):
         places, place = self.terms.places, self.terms.place[term[maybe]]
         points = np.stack([lon[publication[maybe]], lat[publication[maybe]]], axis=1)
         circle = places.what[place] == CIRCLE
-        first = places.first_vertex[place[circle]]
+        first = places.vertex_start[places.ring_start[place[circle]]]
         far = haversine(*points[circle].T, *places.vertex[first].T)
         held[maybe[circle]] = far <= places.vertex[first + 1, 0]
         which, same = np.unique(place, return_inverse=True)

@@ -19,7 +19,7 @@ from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.shape import ShapePredicate
 from tidegate.predicates.text import FixedEnd, Like
 
-__all__ = ["KIND_OF_PREDICATE", "PLACE", "SHAPE", "TERM_KINDS", "TEXT", "TermKind"]
+__all__ = ["KIND_OF_PREDICATE", "SHAPE", "TERM_KINDS", "TEXT", "TermKind"]
 
 
 class _MakesLookup(Protocol):
@@ -42,7 +42,7 @@ class TermKind(NamedTuple):
     """``drives`` says which terms lead to clauses; the lookup need not find any other."""
 
 
-SHAPE, TEXT, PLACE = 0, 1, 2
+SHAPE, TEXT = 0, 1
 TERM_KINDS = (
     TermKind("shape", (ShapePredicate,), DraftedShapeTerms, ShapeTerms, SegmentShapes.of),
     TermKind("text", (Like, FixedEnd), DraftedTextTerms, TextTerms, SegmentTexts),
