@@ -15,6 +15,7 @@ MODULES = {
     "boolean-equality": "bench.boolean_equality",
     "one-at-a-time": "bench.one_at_a_time",
     "cupus": "bench.cupus",
+    "places": "bench.places",
     "pipeline": "bench.pipeline",
     "topk": "bench.topk",
     "together": "bench.together",

@@ -41,6 +41,17 @@ The columns are those of *boolean-intervals*. *as the paper* draws subscriptions
 other mixes show the extremes. If most subscriptions match, making the strings of ids is most of the engine's work, and
 the bare scan is several times faster than the engine.
 """,
+    "places": """\
+Places and points are uniform in a square of ten degrees, polygons have twelve corners. *in batches* is
+`engine.publish(table)` with 4,096 publications, from the table to the notifications; *one alone* is
+`engine.publish([publication])`. The rival is shapely's STRtree with the predicate *intersects*, which gives pairs of
+numbers; for circles it has their boxes, and numpy computes the distances (alone it gives boxes only). Both take turns.
+
+- *boxes* are `BBOX`, which are ranges of longitude and latitude and not looked up as places.
+- *counties of Nebraska*: real outlines of up to some hundred corners, and real warnings at places in and around them.
+- *exact*: the same pairs of publication and place.
+- *load*: `tg.Engine(subscriptions)` from CQL2-JSON. *bytes/sub*: all arrays of the index.
+""",
     "pipeline": """\
 Publications go from the log through Spark (`local[2]`) to grouped Parquet.
 

@@ -58,6 +58,7 @@ class Snapshot(FlippedKind):
         "n > 1 AND n < 3",
         "name = 'east' OR name LIKE 'w%'",
         "S_DWITHIN(location, POINT(16 46), 500) AND n > 2",
+        "S_WITHIN(location, POLYGON((15 45, 18 45, 16 49, 15 45)))",
         "A_CONTAINEDBY(bag, (1, 2, 3))",
         "shape(curve, (1, 2, 4, 3)) <= 0.5",
         "topk(2, 'PT1M', n)",

@@ -30,12 +30,12 @@ _LENGTH, _BEGIN = 16, datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def compile_kernels() -> None:
-    """Match a little of the demo's valley, texts, and some shapes with each structure they can be looked up with."""
+    """Match a little of the demo's valley, terms, and some shapes with each structure they can be looked up with."""
     some = next(tables(np.random.default_rng(0))).slice(0, 64)
     Engine(subscriptions()).publish(some)
     Engine(subscriptions()).publish(some, grouped=True)
     _one_at_a_time(some)
-    _texts()
+    _terms()
     series = _series(np.random.default_rng(0))
     for structure, transform in zip(_structures(), cycle(TRANSFORMS), strict=False):
         before = look_up_with(ShapeLookup(transform, structure))
@@ -71,11 +71,14 @@ def _one_at_a_time(some: pa.Table) -> None:
     past.storage.pack()  # only after thousands of events
 
 
-def _texts() -> None:
-    """Patterns that lead to clauses and such as do not, of publications together and alone."""
-    looked_for = ("name LIKE '%reading%' AND n > 1", "NOT name LIKE '%r_d%'", "name LIKE '_%_'", "name LIKE 'some%'")
+def _terms() -> None:
+    """Patterns and places that lead to clauses and such as do not, of publications together and alone."""
+    looked_for = (
+        "name LIKE '%reading%' AND n > 1", "NOT name LIKE '%r_d%'", "name LIKE '_%_'", "name LIKE 'some%'",
+        "S_DWITHIN(location, POINT(7 46), 500)", "NOT S_DWITHIN(location, POINT(7 46), 500)",
+    )  # fmt: skip
     engine = Engine([Subscription(where, "nobody", where) for where in looked_for])
-    some = [Publication(f"p{i}", "s", _BEGIN, {"name": "some readings", "n": i}) for i in range(16)]
+    some = [Publication(f"p{i}", "s", _BEGIN, {"name": "some readings", "n": i}, location=(7, 46)) for i in range(16)]
     engine.publish(some)
     engine.publish(some[:1])
 

@@ -1,7 +1,8 @@
 """Snapshots of formats 3 and 4, read as clauses, of which the segment is built again.
 
-They have no other terms than shapes, whose codes had no kind. A pattern of LIKE was a predicate by itself, and its
-clause had a range on a column of trigrams. ``snapshot.read`` calls ``clauses_of``; nothing else knows these formats.
+They have no other terms than shapes, whose codes had no kind. Patterns of LIKE and places were predicates by
+themselves, and clauses with a pattern had a range on a column of trigrams. ``snapshot.read`` calls ``clauses_of``;
+nothing else knows these formats.
 """
 
 from __future__ import annotations
@@ -18,11 +19,9 @@ from tidegate.index.ragged import starts
 from tidegate.index.segment import predicate_of
 from tidegate.index.shape_terms import ShapeTerms
 from tidegate.index.soundness import check_clauses
-from tidegate.index.term_kinds import SHAPE, TERM_KINDS, TEXT
+from tidegate.index.term_kinds import KIND_OF_PREDICATE, SHAPE, TERM_KINDS
 from tidegate.index.terms import code_of
-from tidegate.index.text_terms import DraftedTextTerms
 from tidegate.predicates.column import Column
-from tidegate.predicates.text import Like
 
 __all__ = ["FORMATS", "clauses_of"]
 
@@ -51,7 +50,7 @@ def clauses_of(facts: dict[str, Any], arrays: dict[str, NDArray[Any]], predicate
     recoded = np.where(before >= 0, code_of(SHAPE, before >> 1, before & 1), clauses.open_predicate)
     clauses = replace(clauses, open_predicate=recoded.astype(np.int32))
     check_clauses(clauses)
-    return _with_text_terms(_without_columns(clauses, [name == _TRIGRAMS for name, _ in facts["columns"]]))
+    return _with_terms(_without_columns(clauses, [name == _TRIGRAMS for name, _ in facts["columns"]]))
 
 
 def _without_columns(clauses: Clauses, left_out: Sequence[bool]) -> Clauses:
@@ -72,15 +71,18 @@ def _without_columns(clauses: Clauses, left_out: Sequence[bool]) -> Clauses:
     )
 
 
-def _with_text_terms(clauses: Clauses) -> Clauses:
-    """The clauses with patterns of LIKE as terms; as predicates they stay in the list, and no clause has them."""
-    drafted = DraftedTextTerms()
+def _with_terms(clauses: Clauses) -> Clauses:
+    """The clauses with patterns of LIKE and places as terms; as predicates they stay in the list, and no clause has
+    them.
+    """
+    drafted = [kind.drafted() for kind in TERM_KINDS]
     code = np.arange(len(clauses.predicates), dtype=np.int32)
     for number, stored in enumerate(clauses.predicates):
-        if isinstance(predicate := predicate_of(stored), Like):
-            code[number] = code_of(TEXT, drafted.number(predicate), predicate.negated)
-    terms = list(clauses.terms)
-    terms[TEXT] = drafted.terms()
+        predicate: Any = predicate_of(stored)
+        kind = KIND_OF_PREDICATE.get(type(predicate))
+        if kind is not None and (term := drafted[kind].number(predicate)) is not None:
+            code[number] = code_of(kind, term, predicate.negated)
+    terms = [clauses.terms[SHAPE] if kind == SHAPE else some.terms() for kind, some in enumerate(drafted)]
     opened = np.array(clauses.open_predicate)
     opened[opened >= 0] = code[opened[opened >= 0]]
     return replace(clauses, terms=tuple(terms), open_predicate=opened)

@@ -7,11 +7,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tidegate.index.place_terms import DraftedPlaceTerms, PlaceTerms
+from tidegate.index.places import SegmentPlaces
 from tidegate.index.shape_terms import DraftedShapeTerms, ShapeTerms
 from tidegate.index.shapes import SegmentShapes
 from tidegate.index.terms import DraftedTerms, TermLookup, Terms
 from tidegate.index.text_terms import DraftedTextTerms, TextTerms
 from tidegate.index.texts import SegmentTexts
+from tidegate.predicates.place import Region, WithinDistance
 from tidegate.predicates.predicate import Predicate
 from tidegate.predicates.shape import ShapePredicate
 from tidegate.predicates.text import FixedEnd, Like
@@ -43,5 +46,6 @@ SHAPE, TEXT = 0, 1
 TERM_KINDS = (
     TermKind("shape", (ShapePredicate,), DraftedShapeTerms, ShapeTerms, SegmentShapes.of),
     TermKind("text", (Like, FixedEnd), DraftedTextTerms, TextTerms, SegmentTexts),
+    TermKind("place", (Region, WithinDistance), DraftedPlaceTerms, PlaceTerms, SegmentPlaces.of),
 )
 KIND_OF_PREDICATE = {predicate: number for number, kind in enumerate(TERM_KINDS) for predicate in kind.predicates}

@@ -1,14 +1,14 @@
 """Places: a point of the publication against a box, a polygon, another point, or a distance in metres.
 
-Boxes are ranges of longitude and latitude and exact. Other shapes have their bounding box as hull and are settled by
-shapely (in the plane of longitude and latitude) or, for distances, by the haversine formula on a sphere of the
-Earth's mean radius.
+Boxes are ranges of longitude and latitude and exact. Other shapes have their bounding box as hull. What they mean is
+decided by shapely (in the plane of longitude and latitude) or, for distances, by the haversine formula on a sphere of
+the Earth's mean radius; ``index/places.py`` finds them for many publications at once and asks here where it is unsure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import asin, atan, cos, degrees, inf, nextafter, pi, radians, sin, tan
 from typing import Any
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tidegate.errors import shown
 from tidegate.kernels.score import EARTH_RADIUS
 from tidegate.language.cql2json import to_json
+from tidegate.language.geometry import COLLECTION
 from tidegate.language.render import to_text
 from tidegate.language.tree import Attribute, Box, Call, Geometry, Literal, Node
 from tidegate.model import RESERVED
@@ -29,7 +30,10 @@ from tidegate.predicates.family import Mismatch, function
 from tidegate.predicates.predicate import Alternatives, Hull, Predicate, Within
 from tidegate.predicates.ranges import ALL_NUMBERS, Ranges, complement, intersect, union
 
-__all__ = ["Region", "WithinDistance", "haversine"]
+__all__ = ["Region", "WithinDistance", "has_relation", "haversine"]
+
+#: West, south, east and north, all included. A circle may reach beyond 180° to either side.
+Bounds = tuple[float, float, float, float]
 
 
 def haversine(lon: Any, lat: Any, lon2: Any, lat2: Any) -> Any:
@@ -41,7 +45,9 @@ def haversine(lon: Any, lat: Any, lon2: Any, lat2: Any) -> Any:
 
 @lru_cache(maxsize=65_536)
 def _prepared(geometry: Geometry) -> Any:
-    shape = shapely.from_geojson(orjson.dumps(to_json(geometry)))
+    is_simple = geometry.kind != COLLECTION  # then its tuples need not be made lists
+    plain = {"type": geometry.kind, "coordinates": geometry.coordinates} if is_simple else to_json(geometry)
+    shape = shapely.from_geojson(orjson.dumps(plain))
     shapely.prepare(shape)
     return shape
 
@@ -54,6 +60,15 @@ _RELATES = {
 }
 
 
+def has_relation(relation: str, shapes: Any, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether points, a row each, have a relation to a shape of shapely, or each to its own in an array of them.
+
+    With ``intersects_xy`` shapely would index a shape at its second point, which takes milliseconds for a large one.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # of coordinates that are far from the Earth
+        return np.asarray(_RELATES[relation](shapely.points(points), shapes))
+
+
 @dataclass(frozen=True, slots=True)
 class Region(Predicate):
     """A point has a relation to a geometry (or has not, if ``negated``)."""
@@ -62,17 +77,25 @@ class Region(Predicate):
     relation: str
     geometry: Geometry
     negated: bool
+    bounds: Bounds = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", _prepared(self.geometry).bounds)
 
     @property
     def hull(self) -> Hull:
         if self.negated:
             return ((column("lon", self.attribute), ALL_NUMBERS),)
-        west, south, east, north = _prepared(self.geometry).bounds
-        return _box_hull(self.attribute, west, south, east, north)
+        return _box_hull(self.attribute, self.bounds)
 
     def holds(self, publication: Row) -> bool:
         value = publication.value(self.attribute)
-        return isinstance(value, tuple) and bool(_relate(self, np.array([value]))[0]) is not self.negated
+        if not isinstance(value, tuple):
+            return False
+        west, south, east, north = self.bounds
+        if not (west <= value[0] <= east and south <= value[1] <= north):
+            return self.negated
+        return bool(has_relation(self.relation, _prepared(self.geometry), np.array([value]))[0]) is not self.negated
 
     def covers(self, other: Predicate) -> bool:
         if self == other:
@@ -116,18 +139,12 @@ class Region(Predicate):
         for predicate, rows in groups.items():
             assert isinstance(predicate, Region)
             values = [publications[i].value(predicate.attribute) for i in rows]
-            found = _relate(predicate, np.array([v if isinstance(v, tuple) else (np.nan, np.nan) for v in values]))
+            points = np.array([v if isinstance(v, tuple) else (np.nan, np.nan) for v in values])
+            found = has_relation(predicate.relation, _prepared(predicate.geometry), points)
             held[rows] = [
                 isinstance(v, tuple) and bool(f) is not predicate.negated for v, f in zip(values, found, strict=True)
             ]
         return held
-
-
-def _relate(region: Region, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    shape = _prepared(region.geometry)
-    if region.relation == "s_intersects":
-        return np.asarray(shapely.intersects_xy(shape, points[:, 0], points[:, 1]))
-    return np.asarray(_RELATES[region.relation](shapely.points(points), shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,25 +156,23 @@ class WithinDistance(Predicate):
     lat: float
     metres: float
     negated: bool
+    bounds: Bounds = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bounds", _reached(self.lon, self.lat, self.metres))
 
     @property
     def hull(self) -> Hull:
         if self.negated:
             return ((column("lon", self.attribute), ALL_NUMBERS),)
-        angle = self.metres / EARTH_RADIUS * (1 + 1e-9) + 1e-12
-        south, north = self.lat - degrees(angle), self.lat + degrees(angle)
-        if angle >= pi / 2 or south <= -90 or north >= 90:  # a pole is inside: every longitude is
-            return (
-                (column("lon", self.attribute), ALL_NUMBERS),
-                (column("lat", self.attribute), ((south, nextafter(north, inf)),)),
-            )
-        width = degrees(asin(min(1.0, sin(angle) / cos(radians(self.lat))))) * (1 + 1e-9)
-        return _box_hull(self.attribute, self.lon - width, south, self.lon + width, north)
+        return _box_hull(self.attribute, self.bounds)
 
     def holds(self, publication: Row) -> bool:
         value = publication.value(self.attribute)
         if not isinstance(value, tuple):
             return False
+        if not self.bounds[1] <= value[1] <= self.bounds[3]:
+            return self.negated
         return bool(haversine(value[0], value[1], self.lon, self.lat) <= self.metres) is not self.negated
 
     def covers(self, other: Predicate) -> bool:
@@ -207,6 +222,16 @@ class WithinDistance(Predicate):
         return np.asarray((near != circles[:, 3].astype(bool)) & ~np.isnan(points[:, 0]))
 
 
+def _reached(lon: float, lat: float, metres: float) -> Bounds:
+    """Where the points lie that are at most so far away, and a little more than that."""
+    angle = metres / EARTH_RADIUS * (1 + 1e-9) + 1e-12
+    south, north = lat - degrees(angle), lat + degrees(angle)
+    if angle >= pi / 2 or south <= -90 or north >= 90:  # a pole is inside: every longitude is
+        return -inf, south, inf, north
+    width = degrees(asin(min(1.0, sin(angle) / cos(radians(lat))))) * (1 + 1e-9)
+    return lon - width, south, lon + width, north
+
+
 def _surely(metres: float) -> float:
     """A distance plus the most that rounding may add; that is most near the antipodes, where the arc sine is steep."""
     return metres * (1 + 1e-9) + (1e-6 if metres < 19e6 else 1.0)
@@ -234,8 +259,9 @@ def _rectangle(west: float, south: float, east: float, north: float) -> Any:
     return shapely.box(west, south, east, north)
 
 
-def _box_hull(attribute: str, west: float, south: float, east: float, north: float) -> Hull:
+def _box_hull(attribute: str, bounds: Bounds) -> Hull:
     """Longitudes from west to east, around the antimeridian if need be, and latitudes; bounds included."""
+    west, south, east, north = bounds
     return (
         (column("lon", attribute), _longitudes(west, nextafter(east, inf))),
         (column("lat", attribute), ((south, nextafter(north, inf)),)),
