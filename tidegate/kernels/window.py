@@ -1,6 +1,6 @@
 """The publications of one subscription's window, and their scores: what ``explain`` reads of the state.
 
-``patterns/reason.py`` calls it for a single subscription. The kernels that publications go through never do.
+``TopK.reason`` and ``Together.reason`` call it for a single subscription. Publications never go through it.
 """
 
 from __future__ import annotations
