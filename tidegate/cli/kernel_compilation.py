@@ -68,12 +68,19 @@ def _one_at_a_time(some: pa.Table) -> None:
 
 
 def _texts() -> None:
-    """Patterns that lead to clauses and such as do not, of publications together and alone."""
+    """Patterns that lead to clauses and such as do not, of publications alone, together, and out of a file."""
     looked_for = ("name LIKE '%reading%' AND n > 1", "NOT name LIKE '%r_d%'", "name LIKE '_%_'", "name LIKE 'some%'")
     engine = Engine([Subscription(where, "nobody", where) for where in looked_for])
     some = [Publication(f"p{i}", "s", _BEGIN, {"name": "some readings", "n": i}) for i in range(16)]
     engine.publish(some)
     engine.publish(some[:1])
+    rows = {"id": [p.id for p in some], "source": ["s"] * 16, "time": [_BEGIN] * 16, "name": ["some readings"] * 16}
+    table, file = pa.table(rows), pa.BufferOutputStream()
+    with pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    engine.publish(
+        pa.ipc.open_stream(file.getvalue()).read_all()
+    )  # arrays that nobody may write have kernels of their own
 
 
 def _structures() -> list[str]:
