@@ -16,7 +16,8 @@ from tests.pipeline.lane import SECOND, Lane, rows
 from tidegate import checked_json
 from tidegate.kernels.boxes import COUNT, ROOM
 from tidegate.patterns.past import Past
-from tidegate.pipeline import combine, live_shard, log_datasource
+from tidegate.pipeline import log_datasource
+from tidegate.stages import combine, live_shard
 from tidegate.testing import as_table
 
 #: Relations to points and to events, with limits and tolerances, values of each kind, negated, joined and nested.

@@ -22,8 +22,9 @@ from tests.patterns.strategies import scripts
 from tests.pipeline.lane import SECOND, TIME, Lane, Stream, at_seconds, rows, subscription
 from tidegate import array_bundle, checked_json
 from tidegate.errors import StoreError
-from tidegate.pipeline import combine, live_shard, log_datasource
-from tidegate.pipeline.shard_parts import ShardFiles
+from tidegate.pipeline import log_datasource
+from tidegate.stages import combine, live_shard
+from tidegate.stages.shard_parts import ShardFiles
 from tidegate.testing import as_table
 
 
