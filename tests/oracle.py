@@ -225,8 +225,8 @@ def like(text: str, pattern: str) -> bool:
 # --- bags ---------------------------------------------------------------------------------------------------------
 
 
-def in_bag(value):
-    """A member of a bag: its numbers are doubles."""
+def doubled(value):
+    """The same where numbers are doubles: in bags, in scores, and of what is remembered."""
     return float(value) if is_number(value) else plain(value)
 
 
@@ -234,7 +234,7 @@ def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
     """Every injective assignment is tried. A DATE among the members is its midnight; NaN and infinities are none."""
     if not isinstance(value, list):
         return None
-    mine = [None if isinstance(m, float) and not math.isfinite(m) else in_bag(m) for m in value]
+    mine = [None if isinstance(m, float) and not math.isfinite(m) else doubled(m) for m in value]
     theirs = [member(item) for item in constant.items]
     properties = [sub.args[0].value] if isinstance(sub, Call) else []
     sub = "=" if sub is None else "related" if isinstance(sub, Call) else sub.value
@@ -260,7 +260,7 @@ def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
 def member(item):
     if isinstance(item, Array):
         return [member(inner) for inner in item.items]
-    return Span(item.micros, item.micros) if isinstance(item, Instant) else in_bag(item.value)
+    return Span(item.micros, item.micros) if isinstance(item, Instant) else doubled(item.value)
 
 
 # --- time ---------------------------------------------------------------------------------------------------------

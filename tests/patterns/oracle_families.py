@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from tests.oracle import ARITHMETIC, holds, metres, microseconds, normal_form, plain
+from tests.oracle import ARITHMETIC, doubled, holds, metres, microseconds, normal_form
 from tests.patterns.oracle_pattern import Pattern, Told, duration
 from tidegate.language.tree import Attribute, Literal
 from tidegate.model import Publication
@@ -78,7 +78,7 @@ class TopK(Pattern):
 def score(node, publication) -> float | None:
     """A finite number, or None where any step on the way to it has none."""
     if isinstance(node, Literal | Attribute):
-        value = plain(node.value if isinstance(node, Literal) else publication.value(node.name))
+        value = doubled(node.value if isinstance(node, Literal) else publication.value(node.name))
         return value if isinstance(value, float) else None
     try:
         if node.op != "distance":
@@ -239,7 +239,7 @@ class Shape(Pattern):
         return []
 
     def step(self, publication) -> list[Told]:
-        value = plain(publication.value(self.attribute))
+        value = doubled(publication.value(self.attribute))
         if not isinstance(value, float) or not math.isfinite(value):
             return []
         source = publication.source

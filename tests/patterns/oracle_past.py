@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.oracle import Span, compare, condition, microseconds, plain, scalar
+from tests.oracle import Span, compare, condition, doubled, is_number, microseconds, plain, scalar
 from tests.patterns.oracle_pattern import Told, duration, is_active, order
 from tidegate.language.tree import Call, Literal
 from tidegate.model import RESERVED, Publication, Subscription
@@ -237,6 +237,7 @@ class Past:
             (call, left), op = node.args, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(op, op)
         attribute, _, *count = call.args
         mine = scalar(left, x.publication)
+        mine = float(mine) if is_number(mine) else mine
         # A field has values of one type only, so that a value of another is as good as none.
         of_field = {"text": str, "time": Span}.get(RESERVED.get(attribute.name, ""), object)
         if not is_comparable(mine, op) or not isinstance(mine, of_field):
@@ -244,7 +245,7 @@ class Past:
         for kept in self.memory(call)[-(count[0].value if count else 10_000) :]:
             if kept.event is x.event or self.account.is_gone(kept, x.time):
                 continue
-            theirs = plain(kept.publication.value(attribute.name))
+            theirs = doubled(kept.publication.value(attribute.name))
             if is_comparable(theirs, op) and compare(op, mine, theirs):
                 return True
         return False
