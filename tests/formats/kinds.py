@@ -20,8 +20,8 @@ import tidegate as tg
 from tests.pipeline.lane import Lane, Stream, rows, subscription
 from tests.store.log_contents import contents
 from tidegate.index.batch import ObjectBatch
-from tidegate.pipeline import combine, live_shard
-from tidegate.pipeline.checkpoint import begun
+from tidegate.runs.checkpoint import begun
+from tidegate.stages import combine, live_shard
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.notifications import NotificationStore
 

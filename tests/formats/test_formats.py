@@ -12,7 +12,9 @@ from tidegate.engine import shards_record
 from tidegate.errors import SnapshotError, StoreError
 from tidegate.index import snapshot
 from tidegate.patterns import arrays
-from tidegate.pipeline import begun_batches, checkpoint, shard_state
+from tidegate.pipeline import begun_batches
+from tidegate.runs import checkpoint
+from tidegate.stages import shard_state
 from tidegate.store import history_tables, log_frames, manifest, notifications, registry_tables
 
 RELEASES = sorted(path.name for path in HERE.iterdir() if (path / "answers.json").exists())

@@ -52,6 +52,7 @@ def test_commands_that_need_no_extra(tmp_path):
     subscriptions = lines(tmp_path / "subscriptions.jsonl", SUBSCRIPTIONS)
     publications = lines(tmp_path / "publications.jsonl", PUBLICATIONS)
     one = '{"id": "p1", "source": "z7", "time": "2026-11-15T08:00:00Z", "no2": 45}'
+    process = config(tmp_path, CONFIG.replace("[run]", '[run]\nrunner = "process"')).rename(tmp_path / "process.toml")
     file = config(tmp_path)
     done = commands(
         ["--help"],
@@ -65,6 +66,7 @@ def test_commands_that_need_no_extra(tmp_path):
         ["publish", file, publications],
         ["list", file],
         ["status", file],
+        ["run", process, "--available-now"],
         ["warmup"],
         cwd=tmp_path,
     )
@@ -83,7 +85,10 @@ def test_commands_that_need_an_extra_say_which_in_one_line(tmp_path):
     tolerance = ["shapes", "tolerance", "--pattern", "0,1,0", "--history", readings]
     rstar = config(tmp_path, CONFIG + '\n[shapes]\nstructure = "rstar"\n').rename(tmp_path / "rstar.toml")
     asked = {
-        "spark, for tidegate run": ["run", config(tmp_path)],
+        'spark, for tidegate run (or runner = "process" in the section [run], which needs none)': [
+            "run",
+            config(tmp_path),
+        ],
         "spark, for tidegate demo": ["demo"],
         "spark, for tidegate rehearse": ["rehearse", publications, "--where", "no2 > 40"],
         "ontology, for an ontology": ["ontology", "show", ONTOLOGY],

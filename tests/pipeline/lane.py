@@ -13,15 +13,17 @@ import pyarrow as pa
 import pytest
 
 import tidegate as tg
-from tidegate.pipeline import feed, shard_keys, task_context
-from tidegate.pipeline.combine import CombineStep
+from tidegate.pipeline import shard_keys
+from tidegate.pipeline.combine import CombineTask
 from tidegate.pipeline.log_datasource import LogDataSource
-from tidegate.pipeline.select import Select, Subscriptions
-from tidegate.pipeline.shard_parts import ShardFiles
-from tidegate.pipeline.shard_state import CombineSettings, ShardState
-from tidegate.pipeline.task import ReceiptRows, SelectTask
 from tidegate.runs.quarantine import Quarantine
 from tidegate.runs.sinks import COUNTS, Receipts, Sent
+from tidegate.stages import feed, task_context
+from tidegate.stages.combine import CombineStep
+from tidegate.stages.select import Select, Subscriptions
+from tidegate.stages.select_task import ReceiptRows, SelectTask
+from tidegate.stages.shard_parts import ShardFiles
+from tidegate.stages.shard_state import CombineSettings, ShardState
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -187,7 +189,7 @@ class Lane:
             if rows_:  # in any order, as they come out of a shuffle
                 frame = pd.DataFrame(rows_[::-1])
                 with running(Task(self.number)):
-                    for found in self.combining((key,), iter([frame[:1], frame[1:]]), state):
+                    for found in CombineTask(self.combining)((key,), iter([frame[:1], frame[1:]]), state):
                         receipts += found.to_dict("records")
             fresh[key] = state.get[0]
         schema = pa.schema([("kind", pa.string()), ("payload", pa.binary())])
@@ -210,7 +212,7 @@ class running:
 
     def __enter__(self):
         self._patch = pytest.MonkeyPatch()
-        self._patch.setattr(task_context.TaskContext, "get", lambda: self._task)
+        self._patch.setattr(task_context, "_of_spark", lambda: self._task)
 
     def __exit__(self, *_):
         self._patch.undo()

@@ -16,7 +16,7 @@ from tests.pipeline.lane import SECOND, Lane, rows
 from tidegate import checked_json
 from tidegate.kernels.boxes import COUNT, ROOM
 from tidegate.patterns.past import Past
-from tidegate.pipeline import combine, live_shard, log_datasource
+from tidegate.stages import combine, live_shard, log_planner
 from tidegate.testing import as_table
 
 #: Relations to points and to events, with limits and tolerances, values of each kind, negated, joined and nested.
@@ -53,7 +53,7 @@ class Twins:
         self.patch.setenv("TIDEGATE_CACHE", str(self.cache))
         self.patch.setattr(live_shard, "_MAPPED", {})
         self.patch.setattr(combine, "_MOST_STEPS", most_parts)
-        self.patch.setattr(log_datasource, "_ALONE", 4)
+        self.patch.setattr(log_planner, "_ALONE", 4)
         self.lane = Lane(directory, lateness, count)
         settings = {} if keep is None else {"keep": keep * SECOND}
         if keep is not None:

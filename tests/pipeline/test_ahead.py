@@ -16,13 +16,13 @@ import tidegate as tg
 from tests.parts.profiles import examples
 from tests.pipeline.lane import TIME, WHERE, Lane, rows, subscription
 from tidegate.model import micros
-from tidegate.pipeline import feed
 from tidegate.pipeline.flow import Flow
 from tidegate.pipeline.from_config import flow_of
 from tidegate.pipeline.log_datasource import LogDataSource
 from tidegate.runs.config import load
 from tidegate.runs.sinks import Callback
 from tidegate.runs.sources import FilesSource, LogSource
+from tidegate.stages import feed
 
 NOW, SECOND = micros(TIME), 1_000_000
 #: Seconds after ``TIME``, far enough for everybody.

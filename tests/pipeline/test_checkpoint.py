@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.errors import StoreError
 from tidegate.pipeline.begun_batches import check_offsets, note_batch
-from tidegate.pipeline.checkpoint_lock import CheckpointLock
+from tidegate.runs.checkpoint_lock import CheckpointLock
 
 
 def test_a_second_run_is_refused_until_the_first_has_ended(tmp_path):

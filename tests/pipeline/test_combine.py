@@ -22,8 +22,8 @@ from tests.patterns.strategies import scripts
 from tests.pipeline.lane import SECOND, TIME, Lane, Stream, at_seconds, rows, subscription
 from tidegate import array_bundle, checked_json
 from tidegate.errors import StoreError
-from tidegate.pipeline import combine, live_shard, log_datasource
-from tidegate.pipeline.shard_parts import ShardFiles
+from tidegate.stages import combine, live_shard, log_planner
+from tidegate.stages.shard_parts import ShardFiles
 from tidegate.testing import as_table
 
 
@@ -32,7 +32,7 @@ def cache(tmp_path, monkeypatch):
     """A cache of this test's own, and no shards that were mapped before."""
     monkeypatch.setenv("TIDEGATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(live_shard, "_MAPPED", {})
-    monkeypatch.setattr(log_datasource, "_ALONE", 8)  # a batch of few publications has several tasks
+    monkeypatch.setattr(log_planner, "_ALONE", 8)  # a batch of few publications has several tasks
     return tmp_path / "cache"
 
 
@@ -66,7 +66,7 @@ def test_whatever_happens_the_lane_tells_what_an_engine_tells(tmp_path_factory, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEGATE_CACHE", str(directory / "cache"))
         patch.setattr(live_shard, "_MAPPED", {})
-        patch.setattr(log_datasource, "_ALONE", data.draw(st.sampled_from([4, 1000])))
+        patch.setattr(log_planner, "_ALONE", data.draw(st.sampled_from([4, 1000])))
         patch.setattr(combine, "_MOST_STEPS", data.draw(st.sampled_from([0, 2, 100])))
         lane, engine, expected = Lane(directory, lateness, count), tg.Engine(lateness=lateness * SECOND), []
         for what, operand in script:

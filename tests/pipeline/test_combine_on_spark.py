@@ -14,12 +14,13 @@ from pyspark.sql import functions as F
 
 import tidegate as tg
 from tests.pipeline.lane import SECOND, Stream, at_seconds, rows, subscription
-from tidegate.pipeline import combine, live_shard, shard_keys
 from tidegate.pipeline import flow as flow_module
-from tidegate.pipeline.combine import CombineStep
+from tidegate.pipeline import shard_keys
 from tidegate.pipeline.flow import Flow
 from tidegate.runs.sinks import Callback
 from tidegate.runs.sources import FilesSource, GeneratorSource, LogSource
+from tidegate.stages import combine, live_shard
+from tidegate.stages.combine import CombineStep
 
 
 class Collected:

@@ -11,8 +11,8 @@ from tests.cli.commands import refused, run
 from tests.pipeline.lane import WHERE, Lane, Stream
 from tidegate.pipeline import combine
 from tidegate.pipeline.explain import RunState, explained, view_of
-from tidegate.pipeline.shard_state import CombineSettings, ShardState
 from tidegate.records import publication
+from tidegate.stages.shard_state import CombineSettings, ShardState
 
 MORE = (
     "T_AFTER(start, past(n > 4.5, 'PT1S'))",

@@ -14,9 +14,9 @@ from tests.pipeline.lane import rows
 from tests.pipeline.past_twins import TROUBLES, Twins, part, subscriptions
 from tidegate.kernels.past_records import LIST_ORDINAL, REFUSALS
 from tidegate.patterns import past_storage
-from tidegate.pipeline import combine, live_shard
 from tidegate.pipeline import flow as flow_module
 from tidegate.runs.sources import LogSource
+from tidegate.stages import combine, live_shard
 from tidegate.testing import as_table
 
 # --- the lane without Spark -----------------------------------------------------------------------------------------
@@ -234,8 +234,8 @@ def test_keep_may_change_between_batches(tmp_path):
 def test_keep_in_a_configuration(tmp_path, monkeypatch):
     """Seconds, passed on to the flow; a year and a day if nothing is said."""
     from tidegate.pipeline.from_config import flow_of
-    from tidegate.pipeline.shard_state import CombineSettings
     from tidegate.runs.config import load
+    from tidegate.stages.shard_state import CombineSettings
 
     given = []
     monkeypatch.setattr(flow_module.Flow, "__init__", lambda self, *_, **settings: given.append(settings["keep"]))

@@ -18,12 +18,12 @@ from tests.pipeline.test_flow import Collected, drained
 from tidegate.index.shapes import look_up_with, looked_up_with
 from tidegate.language import Literal, from_json, to_text
 from tidegate.pipeline.flow import Flow
-from tidegate.pipeline.select import Subscriptions
 from tidegate.runs.sinks import Callback
 from tidegate.runs.sources import FilesSource, LogSource
 from tidegate.shapes.named_shapes import NamedShape, use
 from tidegate.shapes.sphere_group import DEFAULT_HOW, ShapeLookup
 from tidegate.shapes.transforms import PCA
+from tidegate.stages.select import Subscriptions
 
 TIME = datetime(2026, 11, 15, 8, tzinfo=UTC)
 MINE = NamedShape("my-shape", (0.0, 5.0, 1.0, -0.0, 0.1), "mine alone")

@@ -12,10 +12,11 @@ from tidegate import array_bundle, checked_json
 from tidegate.errors import SettingError, StoreError
 from tidegate.index.versioned import View
 from tidegate.patterns import Standing
-from tidegate.pipeline import live_shard
-from tidegate.pipeline.checkpoint import Begun, begun
-from tidegate.pipeline.shard_parts import read_pieces
-from tidegate.pipeline.shard_state import (
+from tidegate.runs.checkpoint import Begun, begun
+from tidegate.stages import live_shard
+from tidegate.stages.select_task import ReceiptRows, SelectTask
+from tidegate.stages.shard_parts import read_pieces
+from tidegate.stages.shard_state import (
     FORMAT,
     TOGETHER,
     CombineSettings,
@@ -24,7 +25,6 @@ from tidegate.pipeline.shard_state import (
     ShardState,
     StepRecord,
 )
-from tidegate.pipeline.task import ReceiptRows, SelectTask
 
 PART = PartReference(7, 100, ((3, 100), (4, 250)), 300, "part-000000000002-0-1-a", 64)
 EMPTY = PartReference(None, None, (), 301, None, 0)

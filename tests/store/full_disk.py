@@ -128,9 +128,9 @@ class Checkpoint(Writing):
     """What is ours in it: what it belongs to, parts, live arrays."""
 
     def write(self, root: Path, number: int) -> Any:
-        from tidegate.pipeline.checkpoint import begun
-        from tidegate.pipeline.checkpoint_lock import CheckpointLock
-        from tidegate.pipeline.shard_parts import ShardFiles
+        from tidegate.runs.checkpoint import begun
+        from tidegate.runs.checkpoint_lock import CheckpointLock
+        from tidegate.stages.shard_parts import ShardFiles
 
         lock = CheckpointLock(f"{root}/checkpoint")
         begun(f"{root}/checkpoint", "log a", True, 3)
@@ -139,7 +139,7 @@ class Checkpoint(Writing):
         return number
 
     def acknowledged(self, root: Path) -> list[Any]:
-        from tidegate.pipeline.checkpoint import begun
+        from tidegate.runs.checkpoint import begun
 
         assert begun(f"{root}/checkpoint", "log a", True, 2).shards == 3
         parts = sorted((root / "checkpoint" / "patterns").glob("part-*"))

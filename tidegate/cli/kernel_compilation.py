@@ -72,7 +72,7 @@ def _one_at_a_time(some: pa.Table) -> None:
 
 
 def _terms() -> None:
-    """Patterns and places that lead to clauses and such as do not, of publications alone, together, and out of a file."""
+    """Texts and places that lead to clauses and such as do not, of publications alone, together, out of a file."""
     looked_for = (
         "name LIKE '%reading%' AND n > 1", "NOT name LIKE '%r_d%'", "name LIKE '_%_'", "name LIKE 'some%'",
         "S_DWITHIN(location, POINT(7 46), 500)", "NOT S_DWITHIN(location, POINT(7 46), 500)",

@@ -22,6 +22,7 @@ from tidegate.extras import require
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tidegate.broker.process_run import ProcessRun
     from tidegate.pipeline.flow import Flow
     from tidegate.runs.config import Config
     from tidegate.runs.sources import Source
@@ -62,7 +63,10 @@ def run(
         settings = replace(settings, run=replace(settings.run, metrics=address))
     if available_now and not settings.source.ends:
         raise SettingError("a source that has an end, for --available-now", "a generator", f"source of {config}")
-    require("spark", "tidegate run")
+    if settings.run.runner == "spark":
+        require("spark", 'tidegate run (or runner = "process" in the section [run], which needs none)')
+    elif master is not None:
+        raise SettingError('runner = "spark" for --master', '"process"', f"run.runner of {config}")
     if settings.run.metrics is not None:
         require("service", "metrics")
     settings.find_functions()
@@ -70,8 +74,11 @@ def run(
         _renewed(settings, registry)
         _subscribed(settings, registry)
         source = settings.source.open()
+        if settings.run.runner == "process":
+            _run(settings, _in_process(settings, source, registry), source, available_now)
+            return
         with spark_session(lambda: _session(settings)) as spark:
-            _run(settings, spark, source, registry, available_now)
+            _run(settings, _on_spark(settings, spark, source, registry), source, available_now)
 
 
 def _session(settings: Config) -> SparkSession:
@@ -109,11 +116,28 @@ def _subscribed(settings: Config, registry: Registry) -> None:
     typer.echo(f"{len(new):,} of the {len(found):,} subscriptions of {file} are new", err=True)
 
 
-def _run(settings: Config, spark: SparkSession, source: Source, registry: Registry, available_now: bool) -> None:
+def _on_spark(settings: Config, spark: SparkSession, source: Source, registry: Registry) -> Flow:
     from tidegate.pipeline.from_config import flow_of
+
+    return flow_of(settings, spark, source, registry)
+
+
+def _in_process(settings: Config, source: Source, registry: Registry) -> ProcessRun:
+    from tidegate.broker.process_run import ProcessRun
+    from tidegate.runs.sink_sections import KafkaOutput
+
+    sinks = []
+    for output in settings.sinks:
+        if isinstance(output, KafkaOutput):
+            at = f"run.runner of {settings.file}"
+            raise SettingError('runner = "spark" for a sink of type kafka', '"process"', at)
+        sinks.append(output.open())
+    return ProcessRun(source, registry, sinks, **settings.run.settings(source))
+
+
+def _run(settings: Config, flow: Flow | ProcessRun, source: Source, available_now: bool) -> None:
     from tidegate.runs.status_file import StatusWriter
 
-    flow = flow_of(settings, spark, source, registry)
     status = flow.status
     with ExitStack() as stack:
         if settings.run.metrics is not None:
@@ -147,7 +171,7 @@ def _run(settings: Config, spark: SparkSession, source: Source, registry: Regist
         typer.echo(line(asdict(status.snapshot())), err=True)
 
 
-def _watch(flow: Flow, source: Source, asked: threading.Event, show: Any) -> None:
+def _watch(flow: Flow | ProcessRun, source: Source, asked: threading.Event, show: Any) -> None:
     """Show numbers until the pipeline has ended or is asked to stop."""
     while not asked.is_set() and not flow.wait(_LOOK):
         source.check()

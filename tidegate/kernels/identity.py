@@ -2,7 +2,7 @@
 
 A publication is known by its source, its id and its phase, an event by its source and id, a notification by its
 subscription, its publications and its time. ``docs/LANGUAGE.md`` defines the ids of notifications that follow from
-these; whoever changes a hash here changes them for everybody, and raises ``SEMANTICS`` in ``pipeline/checkpoint.py``.
+these; whoever changes a hash here changes them for everybody, and raises ``SEMANTICS`` in ``runs/checkpoint.py``.
 """
 
 from __future__ import annotations

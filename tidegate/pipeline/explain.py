@@ -29,13 +29,13 @@ from tidegate.model import Notification, Publication
 from tidegate.patterns import Combine, Raised
 from tidegate.patterns.memory import LONG_AGO, Arrivals
 from tidegate.patterns.trial import Trial
-from tidegate.pipeline.combine import RaisedBatch
-from tidegate.pipeline.live_shard import built
-from tidegate.pipeline.select import Subscriptions
 from tidegate.pipeline.shard_keys import keys
-from tidegate.pipeline.shard_parts import Piece, ShardFiles
-from tidegate.pipeline.shard_state import CombineSettings, ShardState
 from tidegate.pipeline.spark_failure import failure
+from tidegate.stages.combine import RaisedBatch
+from tidegate.stages.live_shard import built
+from tidegate.stages.select import Subscriptions
+from tidegate.stages.shard_parts import Piece, ShardFiles
+from tidegate.stages.shard_state import CombineSettings, ShardState
 from tidegate.store.registry import Registry
 from tidegate.store.storage import storage_at
 from tidegate.store.stored_subscription import StoredSubscription

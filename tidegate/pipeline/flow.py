@@ -27,23 +27,24 @@ from tidegate.errors import SettingError
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.combine import KEEP
 from tidegate.pipeline.begun_batches import check_offsets, note_batch
-from tidegate.pipeline.checkpoint import begun
-from tidegate.pipeline.checkpoint_lock import CheckpointLock
-from tidegate.pipeline.combine import CombineStep, combined
-from tidegate.pipeline.live_shard import forget
-from tidegate.pipeline.select import VERSION, Select, Subscriptions
+from tidegate.pipeline.combine import combined
 from tidegate.pipeline.shard_keys import keys
-from tidegate.pipeline.shard_parts import ShardFiles
-from tidegate.pipeline.shard_state import CombineSettings
 from tidegate.pipeline.spark_failure import failure
 from tidegate.pipeline.streams import stream
-from tidegate.pipeline.task import RECEIPTS, SHARDED, WATERMARK, ReceiptRows, SelectTask
 from tidegate.pipeline.worker_warmup import WorkerWarmup
+from tidegate.runs.checkpoint import begun
+from tidegate.runs.checkpoint_lock import CheckpointLock
 from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.quarantine import Quarantine
 from tidegate.runs.sinks import COUNTS, Receipts, Sink, WorkerHalf
 from tidegate.runs.sources import Source
 from tidegate.runs.status import Status
+from tidegate.stages.combine import CombineStep
+from tidegate.stages.live_shard import forget
+from tidegate.stages.select import VERSION, Select, Subscriptions
+from tidegate.stages.select_task import RECEIPTS, SHARDED, WATERMARK, ReceiptRows, SelectTask
+from tidegate.stages.shard_parts import ShardFiles
+from tidegate.stages.shard_state import CombineSettings
 from tidegate.store.registry import Registry
 
 __all__ = ["Flow"]

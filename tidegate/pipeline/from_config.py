@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from math import inf
 
 from pyspark.sql import SparkSession
 
 from tidegate.pipeline.flow import Flow
 from tidegate.pipeline.kafka_sink import Kafka
 from tidegate.pipeline.session import session
-from tidegate.runs.config import Config, RunSection
+from tidegate.runs.config import Config
 from tidegate.runs.sink_sections import KafkaOutput, Output
 from tidegate.runs.sinks import Sink
 from tidegate.runs.sources import Source
@@ -33,33 +32,8 @@ def session_of(config: Config) -> SparkSession:
 
 def flow_of(config: Config, spark: SparkSession, source: Source, registry: Registry) -> Flow:
     """The flow that the file describes."""
-    run = config.run
-    return Flow(
-        spark,
-        source,
-        registry,
-        [_sink(output, spark) for output in config.sinks],
-        checkpoint=run.checkpoint,
-        quarantine=run.quarantine,
-        interval=run.interval,
-        lateness=run.lateness,
-        ahead=_ahead(run, source),
-        patterns=run.patterns,
-        clock=run.clock,
-        combinations=run.combinations,
-        keep=run.keep,
-    )
-
-
-def _ahead(run: RunSection, source: Source) -> float | None:
-    """Seconds that publications may be dated ahead: if nothing is said a minute beyond the lateness."""
-    if run.ahead is None:
-        return run.lateness + _MINUTE if source.dates else None
-    return None if run.ahead == inf else run.ahead
-
-
-#: What clocks that are set, though not well, differ by at most.
-_MINUTE = 60.0
+    sinks = [_sink(output, spark) for output in config.sinks]
+    return Flow(spark, source, registry, sinks, **config.run.settings(source))
 
 
 def _sink(output: Output, spark: SparkSession) -> Sink:

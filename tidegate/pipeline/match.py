@@ -24,16 +24,17 @@ from tidegate.engine.settings import checked_lateness
 from tidegate.errors import PublicationError, SettingError, SubscriptionError, shown
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import LOCATION_PARTS, RESERVED, Subscription
-from tidegate.pipeline import feed
-from tidegate.pipeline.combine import CombineStep, combined
+from tidegate.pipeline.combine import combined
 from tidegate.pipeline.match_batch import in_order
 from tidegate.pipeline.parquet_times import with_instants
-from tidegate.pipeline.select import Select, Subscriptions
 from tidegate.pipeline.shard_keys import keys
-from tidegate.pipeline.shard_parts import ShardFiles
-from tidegate.pipeline.shard_state import CombineSettings
-from tidegate.pipeline.task import SHARDED, NotificationRows, ReceiptRows, SelectTask
 from tidegate.runs.quarantine import Quarantine
+from tidegate.stages import feed
+from tidegate.stages.combine import CombineStep
+from tidegate.stages.select import Select, Subscriptions
+from tidegate.stages.select_task import SHARDED, NotificationRows, ReceiptRows, SelectTask
+from tidegate.stages.shard_parts import ShardFiles
+from tidegate.stages.shard_state import CombineSettings
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.log import Slice
 from tidegate.store.registry import Registry

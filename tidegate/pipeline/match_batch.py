@@ -22,11 +22,11 @@ from pyspark.sql import DataFrame
 from tidegate.index.versioned import View
 from tidegate.patterns import Combine
 from tidegate.patterns.memory import LONG_AGO, Arrivals
-from tidegate.pipeline.combine import RaisedBatch
-from tidegate.pipeline.select import Select, SelectedBatch, Subscriptions
-from tidegate.pipeline.shard_parts import Appeared, Piece, pieces_of
-from tidegate.pipeline.task import Outlet, OutletWriter, SelectTask
 from tidegate.runs.quarantine import Quarantine
+from tidegate.stages.combine import RaisedBatch
+from tidegate.stages.select import Select, SelectedBatch, Subscriptions
+from tidegate.stages.select_task import Outlet, OutletWriter, SelectTask
+from tidegate.stages.shard_parts import Appeared, Piece, pieces_of
 
 __all__ = ["in_order"]
 

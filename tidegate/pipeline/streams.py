@@ -8,9 +8,9 @@ import orjson
 from pyspark.sql import DataFrame, SparkSession
 
 from tidegate.index.shapes import looked_up_with
-from tidegate.pipeline import feed
 from tidegate.pipeline.log_datasource import LogDataSource
 from tidegate.runs.sources import FilesSource, GeneratorSource, KafkaSource, LogSource, Source
+from tidegate.stages import feed
 from tidegate.store.registry import Registry
 
 __all__ = ["stream"]

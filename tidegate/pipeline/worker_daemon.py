@@ -17,7 +17,7 @@ def _load() -> None:
     import pyarrow as pa
 
     import tidegate.pipeline.combine
-    import tidegate.pipeline.task  # noqa: F401
+    import tidegate.stages.select_task  # noqa: F401
     from tidegate.engine import Engine
     from tidegate.model import Subscription
 

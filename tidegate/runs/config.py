@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from tidegate.runs.toml_sections import (
     number,
     number_or_off,
     port,
+    runner,
     section,
     table,
     text,
@@ -37,6 +39,7 @@ from tidegate.runs.toml_sections import (
 )
 
 if TYPE_CHECKING:
+    from tidegate.runs.sources import Source
     from tidegate.store.registry import Registry
 
 __all__ = ["SECTIONS", "Config", "load"]
@@ -123,6 +126,7 @@ class RunSection:
     """How the pipeline runs."""
 
     checkpoint: str = key(location)
+    runner: str = key(runner, "spark")
     quarantine: str | None = key(location, None)
     interval: float = key(number, 0.0)
     lateness: float = key(number, 5.0)
@@ -132,6 +136,21 @@ class RunSection:
     combinations: int = key(count, 1_000)
     keep: float | None = key(number, None)
     metrics: tuple[str, int] | None = key(port, None)
+
+    def settings(self, source: Source) -> dict[str, Any]:
+        """The arguments of a run, on Spark or in process."""
+        names = ("checkpoint", "quarantine", "interval", "lateness", "patterns", "clock", "combinations", "keep")
+        return {**{name: getattr(self, name) for name in names}, "ahead": self._ahead(source)}
+
+    def _ahead(self, source: Source) -> float | None:
+        """Seconds that publications may be dated ahead: if nothing is said a minute beyond the lateness."""
+        if self.ahead is None:
+            return self.lateness + _MINUTE if source.dates else None
+        return None if self.ahead == inf else self.ahead
+
+
+#: What clocks that are set, though not well, differ by at most.
+_MINUTE = 60.0
 
 
 @dataclass(frozen=True)

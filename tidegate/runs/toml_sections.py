@@ -106,6 +106,13 @@ def text(value: Any, at: KeyPosition) -> str:
     return value
 
 
+def runner(value: Any, at: KeyPosition) -> str:
+    """Who runs the batches."""
+    if value not in ("spark", "process"):
+        raise at.wrong("spark or process", value)
+    return str(value)
+
+
 def location(value: Any, at: KeyPosition) -> str:
     """A path, made absolute, or a URL as it is."""
     found = text(value, at)

@@ -24,6 +24,7 @@ from tidegate.store.log_directory import drop, locked, opened
 from tidegate.store.log_frames import Frame, Slice, read
 from tidegate.store.log_segment import LogSegment, segments
 from tidegate.store.log_tail import Tail
+from tidegate.store.wakeups import Waker
 
 if TYPE_CHECKING:
     from tidegate.records.given import Given
@@ -68,6 +69,7 @@ class Log(Closing):
         self._version, self._clock, self._segment_bytes = version, clock, segment_bytes
         self._turns, self._poll = GroupCommit(self._write), threading.RLock()
         self._tail: Tail | None = None
+        self._waker = Waker(self.directory)
         self._is_closed = False
         try:
             opened(self.directory, create)
@@ -116,6 +118,7 @@ class Log(Closing):
                 tail.append([bundle.batches for bundle in ready], version, appended)
                 for arrival in (arrival for bundle in ready for arrival in bundle.arrivals):
                     row = arrival.position = row + arrival.rows
+            self._waker.wake()
         except BaseException as error:
             is_plain = isinstance(error, Exception)  # else this thread was interrupted, and the others were not
             for arrival in taken:

@@ -17,11 +17,12 @@ from pathlib import Path
 from tidegate.errors import StoreError, shown
 from tidegate.store.log_segment import LogSegment, data_file, index_file, segments
 from tidegate.store.log_tail import Tail, sync_directory
+from tidegate.store.wakeups import PREFIX
 
 __all__ = ["drop", "locked", "opened"]
 
 _LOCK = "lock"
-_NAME = re.compile(r"\d{20}\.(log|index)|" + _LOCK)
+_NAME = re.compile(rf"\d{{20}}\.(log|index)|{_LOCK}|{PREFIX}\w+")
 #: Errors because of which a process that only reads cannot mend: another one is writing, or it may not write.
 _CANNOT = (errno.EAGAIN, errno.EACCES, errno.EPERM, errno.EROFS)
 

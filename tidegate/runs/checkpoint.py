@@ -25,23 +25,24 @@ SEMANTICS = 2
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The query's name, its source, and whether and over how many shards patterns are spread."""
+    """The query's name, its source, whether and over how many shards patterns are spread, and which runner runs it."""
 
     query: str
     source: str
     patterns: bool
     shards: int
+    runner: str = "spark"
 
 
-def begun(checkpoint: str, source: str, patterns: bool, shards: int) -> Begun:
+def begun(checkpoint: str, source: str, patterns: bool, shards: int, runner: str = "spark") -> Begun:
     """What a checkpoint was begun with; its file is written if it is new.
 
-    Another source, or another choice of ``patterns``, is refused. The number of shards stays what it was.
+    Another source or runner, or another choice of ``patterns``, is refused. The number of shards stays what it was.
     """
     storage = storage_at(checkpoint)
     data = storage.read(_FILE)
     if data is None:
-        fresh = Begun(uuid4().hex, source, patterns, shards)
+        fresh = Begun(uuid4().hex, source, patterns, shards, runner)
         storage.write(_FILE, checked_json.packed({"format": _FORMAT, "semantics": SEMANTICS, **asdict(fresh)}))
         return fresh
     try:
@@ -57,6 +58,8 @@ def begun(checkpoint: str, source: str, patterns: bool, shards: int) -> Begun:
             raise
         got = f"{type(error).__name__}: {error}"
         raise StoreError("a checkpoint of tidegate run", got, f"{checkpoint}/{_FILE}") from None
+    if known.runner != runner:
+        raise SettingError(f"the runner that this checkpoint was begun with: {known.runner}", runner, checkpoint)
     if known.source != source:
         raise SettingError(f"the source that this checkpoint belongs to: {known.source}", source, checkpoint)
     if known.patterns != patterns:

@@ -24,10 +24,10 @@ from tidegate.index.patterns import passed
 from tidegate.kernels.memory import own_numbers
 from tidegate.patterns.combine import Combine
 from tidegate.patterns.memory import LONG_AGO, Arrivals
-from tidegate.pipeline.select import SelectedBatch
-from tidegate.pipeline.shard_state import TOGETHER, PartReference
-from tidegate.pipeline.task_context import query_id
 from tidegate.predicates.column import Column
+from tidegate.stages.select import SelectedBatch
+from tidegate.stages.shard_state import TOGETHER, PartReference
+from tidegate.stages.task_context import query_id
 from tidegate.store.storage import storage_at
 
 __all__ = ["PART", "Appeared", "PartWriter", "Piece", "ShardFiles", "pieces_of", "read_pieces"]

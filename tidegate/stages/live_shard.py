@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from tidegate.machine_cache import cache_directory
 from tidegate.patterns import Combine, Raised
 from tidegate.patterns.memory import LONG_AGO, Arrivals
-from tidegate.pipeline.shard_parts import ShardFiles, read_pieces
-from tidegate.pipeline.shard_state import TOGETHER, PartReference, ShardChanges, ShardState, StepRecord
+from tidegate.stages.shard_parts import ShardFiles, read_pieces
+from tidegate.stages.shard_state import TOGETHER, PartReference, ShardChanges, ShardState, StepRecord
 
 __all__ = ["built", "forget", "live_shard", "stepped"]
 

@@ -23,7 +23,7 @@ from tidegate.patterns.combine import KEEP
 __all__ = ["FORMAT", "TOGETHER", "CombineSettings", "PartReference", "ShardChanges", "ShardState", "StepRecord"]
 
 #: The format of the states that this Tidegate writes; it reads no other. It is raised with the semantics of checkpoints
-#: too (``pipeline/checkpoint.py``): a query of ``tg.match`` has no other number that tells of them.
+#: too (``runs/checkpoint.py``): a query of ``tg.match`` has no other number that tells of them.
 FORMAT = 2
 #: The order of a part whose publications all appeared together, in no order.
 TOGETHER = -1

@@ -19,11 +19,11 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tidegate.pipeline.select import Select, SelectedBatch
-from tidegate.pipeline.shard_parts import PART, PartWriter, ShardFiles
-from tidegate.pipeline.task_context import batch_number, local_property, partition_number, query_id
 from tidegate.runs.quarantine import Quarantine
 from tidegate.runs.sinks import COUNTS, WorkerHalf
+from tidegate.stages.select import Select, SelectedBatch
+from tidegate.stages.shard_parts import PART, PartWriter, ShardFiles
+from tidegate.stages.task_context import batch_number, local_property, partition_number, query_id
 
 __all__ = [
     "RECEIPTS",

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from tidegate.index import Matches, notification_tables
 from tidegate.index.shapes import look_up_with, looked_up_with
 from tidegate.index.versioned import View
-from tidegate.pipeline.feed import Arrived, Feed
-from tidegate.pipeline.task_context import local_property, query_id
 from tidegate.shapes.sphere_group import ShapeLookup
+from tidegate.stages.feed import Arrived, Feed
+from tidegate.stages.task_context import local_property, query_id
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.registry import Registry
 

@@ -1,0 +1,52 @@
+"""Wake-ups: who waits is woken, also at a long path; who is gone is forgotten."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from time import monotonic
+
+import pytest
+
+from tidegate.store.wakeups import PREFIX, Waker, Wakeup
+
+
+@pytest.mark.parametrize("name", ["short", "long" * 40])
+def test_who_waits_is_woken(tmp_path, name):
+    directory = tmp_path / name
+    directory.mkdir()
+    waker = Waker(directory)
+    waker.wake()
+    with Wakeup(directory) as one, Wakeup(directory) as other:
+        assert one.works
+        began = monotonic()
+        threading.Timer(0.05, waker.wake).start()
+        for wakeup in (one, other):
+            wakeup.wait(30)
+        assert monotonic() - began < 20
+        for _ in range(1000):  # more than a socket has room for
+            waker.wake()
+        one.wait(30)  # takes them all
+        began = monotonic()
+        one.wait(0.02)
+        assert monotonic() - began > 0.01
+    assert os.listdir(directory) == []
+
+
+def test_who_was_killed_is_forgotten(tmp_path):
+    dead = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    dead.bind(str(tmp_path / f"{PREFIX}dead"))
+    dead.close()
+    waker = Waker(tmp_path)
+    with Wakeup(tmp_path) as wakeup:
+        waker.wake()
+        wakeup.wait(30)
+        assert len(os.listdir(tmp_path)) == 1
+
+
+def test_without_a_directory_nothing_happens(tmp_path):
+    Waker(tmp_path / "none").wake()
+    with Wakeup(tmp_path / "none") as wakeup:
+        assert not wakeup.works
+        wakeup.wait(0)

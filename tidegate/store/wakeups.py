@@ -1,0 +1,110 @@
+"""Wake-ups between processes: a datagram when a directory has something new, so that nobody has to poll.
+
+Who waits has a socket in the directory (``Wakeup``); who has something new sends a byte to every socket there
+(``Waker``). A wake-up may be lost and may come for nothing: who waits looks again after a while anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from pathlib import Path
+from time import sleep
+from uuid import uuid4
+
+from tidegate.closing import Closing
+
+__all__ = ["PREFIX", "Waker", "Wakeup"]
+
+#: How the names of the sockets begin.
+PREFIX = "wake-"
+
+
+class Wakeup(Closing):
+    """A socket in a directory, on which this process waits. Where there are no such sockets it is never woken."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._socket: socket.socket | None = None
+        self._path = Path(directory, f"{PREFIX}{uuid4().hex}")
+        with suppress(OSError):
+            made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+            try:
+                with _Directory(directory) as short:
+                    made.bind(f"{short}/{self._path.name}")
+            except OSError:
+                made.close()
+                raise
+            self._socket = made
+
+    def wait(self, seconds: float) -> None:
+        """Wait until somebody wakes us, or so long; takes all wake-ups that have come."""
+        if self._socket is None:
+            sleep(seconds)
+            return
+        self._socket.settimeout(seconds)
+        with suppress(OSError):
+            self._socket.recv(1)
+            self._socket.setblocking(False)
+            while True:
+                self._socket.recv(1)
+
+    @property
+    def works(self) -> bool:
+        """Whether it can be woken."""
+        return self._socket is not None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            with suppress(OSError):
+                self._path.unlink()
+
+
+class Waker:
+    """Wakes all who wait at a directory. Looks for them only when the directory has changed."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._directory = os.fspath(directory)
+        self._changed = -1
+        self._names: list[str] = []
+
+    def wake(self) -> None:
+        """Wake them. Who has ended without removing its socket is forgotten."""
+        with suppress(OSError):
+            changed = os.stat(self._directory).st_mtime_ns
+            if changed != self._changed:
+                self._changed = changed
+                self._names = [name for name in os.listdir(self._directory) if name.startswith(PREFIX)]
+            if self._names:
+                with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _Directory(self._directory) as short:
+                    sender.setblocking(False)
+                    for name in self._names:
+                        self._send(sender, f"{short}/{name}", name)
+
+    def _send(self, sender: socket.socket, address: str, name: str) -> None:
+        try:
+            sender.sendto(b"!", address)
+        except ConnectionRefusedError:  # its process was killed
+            with suppress(OSError):
+                os.unlink(f"{self._directory}/{name}")
+        except OSError:
+            pass  # it has wake-ups that it has not read, or is gone
+
+
+class _Directory:
+    """A short name of a directory: the address of a socket has room for about a hundred bytes."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._path, self._descriptor = os.fspath(directory), -1
+
+    def __enter__(self) -> str:
+        if len(os.fsencode(self._path)) < 60:
+            return self._path
+        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
+        return f"/proc/self/fd/{self._descriptor}"
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
