@@ -9,9 +9,9 @@ import pytest
 import tidegate as tg
 from tests.cli.commands import refused, run
 from tests.pipeline.lane import WHERE, Lane, Stream
-from tidegate.pipeline import combine
 from tidegate.pipeline.explain import RunState, explained, view_of
 from tidegate.records import publication
+from tidegate.stages import combine
 from tidegate.stages.shard_state import CombineSettings, ShardState
 
 MORE = (
