@@ -68,7 +68,7 @@ def _one_at_a_time(some: pa.Table) -> None:
 
 
 def _terms() -> None:
-    """Patterns and places that lead to clauses and such as do not, of publications together and alone."""
+    """Patterns and places that lead to clauses and such as do not, of publications alone, together, out of a file."""
     looked_for = (
         "name LIKE '%reading%' AND n > 1", "NOT name LIKE '%r_d%'", "name LIKE '_%_'", "name LIKE 'some%'",
         "S_DWITHIN(location, POINT(7 46), 500)", "NOT S_DWITHIN(location, POINT(7 46), 500)",
@@ -77,6 +77,13 @@ def _terms() -> None:
     some = [Publication(f"p{i}", "s", _BEGIN, {"name": "some readings", "n": i}, location=(7, 46)) for i in range(16)]
     engine.publish(some)
     engine.publish(some[:1])
+    rows = {"id": [p.id for p in some], "source": ["s"] * 16, "time": [_BEGIN] * 16, "name": ["some readings"] * 16}
+    table, file = pa.table(rows), pa.BufferOutputStream()
+    with pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    engine.publish(
+        pa.ipc.open_stream(file.getvalue()).read_all()
+    )  # arrays that nobody may write have kernels of their own
 
 
 def _structures() -> list[str]:

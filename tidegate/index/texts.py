@@ -18,7 +18,7 @@ from tidegate.index.offsets import below, fits, offsets
 from tidegate.index.ragged import starts
 from tidegate.index.terms import FoundTerms, TermLookup
 from tidegate.index.text_terms import TextTerms
-from tidegate.kernels.grams import Grams, fill_filter, find, rarest_grams
+from tidegate.kernels.grams import SIZES, Grams, fill_filter, find, rarest_grams
 from tidegate.kernels.like import Texts, fit_pairs
 from tidegate.predicates.column import Row, column
 
@@ -80,14 +80,12 @@ class SegmentTexts(TermLookup):
         self._terms = terms
         self._columns = [column("text", operand) for operand in terms.operands]
         self._grams = _grams(terms, np.flatnonzero(drives)) if arrays is None else Grams(**arrays)
-        if arrays is not None:
-            self._check()
-        sought = self._grams.pattern
-        self._sizes = [0] * len(terms.operands)
-        for number, size in set(zip(terms.operand[sought].tolist(), terms.size[sought].tolist(), strict=True)):
-            self._sizes[number] |= 1 << size
+        self._sizes: list[int] = _sizes(terms, self._grams) if facts is None else facts["sizes"]
+        """By operand, a bit for each size of its grams."""
         self._sought = [(number, at) for number, at in enumerate(self._columns) if self._sizes[number]]
         self._of_thread = threading.local()
+        if arrays is not None:
+            self._check()
 
     def _check(self) -> None:
         grams = self._grams
@@ -97,7 +95,13 @@ class SegmentTexts(TermLookup):
         offsets("bucket", grams.bucket, len(grams.bucket) - 1, len(grams.key))
         offsets("gram-start", grams.start, len(grams.key), len(grams.pattern))
         below("gram-pattern", grams.pattern, len(self._terms))
+        fits("gram-place", grams.place.shape, grams.pattern.shape)
+        if len(grams.place) and (grams.place < 0).any():
+            raise ValueError("a gram before its pattern")
+        if (grams.place >= np.diff(self._terms.start)[grams.pattern]).any():
+            raise ValueError("a gram behind its pattern")
         fits("filter", grams.filter.shape, (len(grams.filter),))
+        below("gram-sizes", np.array(self._sizes, np.int64), 1 << len(SIZES))
 
     @property
     def nbytes(self) -> int:
@@ -109,8 +113,8 @@ class SegmentTexts(TermLookup):
 
     @property
     def facts(self) -> Any:
-        """Nothing beside the arrays."""
-        return {}
+        """The sizes of grams."""
+        return {"sizes": self._sizes}
 
     def found(self, batch: Batch, begin: int, end: int) -> TextHits:
         def texts(number: int) -> Texts | None:
@@ -137,7 +141,7 @@ class SegmentTexts(TermLookup):
     def _found(self, number: int, texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         own = self._of_thread.__dict__
         if "stamps" not in own:
-            own["stamps"], own["stamp"] = np.zeros(len(self._grams.key), np.int64), 1
+            own["stamps"], own["stamp"] = np.zeros(len(self._grams.pattern), np.int64), 1
         stamp = own["stamp"]
         own["stamp"] += len(texts.valid)
         pairs: tuple[NDArray[np.int64], NDArray[np.int64]] = find(
@@ -156,7 +160,7 @@ def _text_alone(text: bytes) -> Texts:
 def _grams(terms: TextTerms, some: NDArray[np.int64]) -> Grams:
     """The grams of some terms, each of which has a literal piece."""
     windows = max(16, len(terms.letters))
-    hashes = rarest_grams(terms.patterns, terms.operand, terms.size, some, _bits(4 * windows))
+    hashes, place = rarest_grams(terms.patterns, terms.operand, terms.size, some, _bits(4 * windows))
     order = np.argsort(hashes, kind="stable")
     key, first = np.unique(hashes[order], return_index=True)
     filter_bits, bucket_bits = max(9, _bits(_FILTER_BITS * len(key))), max(1, _bits(len(key)))
@@ -169,7 +173,16 @@ def _grams(terms: TextTerms, some: NDArray[np.int64]) -> Grams:
         key=key,
         start=np.append(first, len(order)).astype(np.int32),
         pattern=some[order].astype(np.int32),
+        place=place[order],
     )
+
+
+def _sizes(terms: TextTerms, grams: Grams) -> list[int]:
+    sizes = [0] * len(terms.operands)
+    operand, size = terms.operand[grams.pattern], terms.size[grams.pattern]
+    for number, each in set(zip(operand.tolist(), size.tolist(), strict=True)):
+        sizes[number] |= 1 << each
+    return sizes
 
 
 def _bits(count: int) -> int:
