@@ -116,7 +116,9 @@ def test_a_run_knows_them_and_tells_its_workers(tmp_path, spark, mine, subscript
     assert "1 shapeless" in result.stderr.splitlines()[-1]
     assert "  shapeless        1\n" in run("status", path).stdout
     assert looked_up_with() == before
-    found = [orjson.loads(p.read_bytes())["shapes"] for p in tmp_path.glob("registry.db.snapshots/*/index.json")]
+    found = [
+        orjson.loads(p.read_bytes())["lookups"]["shape"] for p in tmp_path.glob("registry.db.snapshots/*/index.json")
+    ]
     assert {facts["structure"] for facts in found} == {"interval"}
 
     # What is in the registry needs no file.

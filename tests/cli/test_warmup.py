@@ -1,4 +1,4 @@
-"""warmup: what a first start would have to compile for shapes and texts is compiled then."""
+"""warmup: what a first start would have to compile for shapes, texts and places is compiled then."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ print(*sorted({
     kernel.__name__
     for name, module in sys.modules.items() if name.startswith("tidegate.") and not name.startswith("tidegate.kernels.")
     for kernel in vars(module).values() if isinstance(kernel, Dispatcher) and not kernel.signatures
-    if kernel.__module__.rpartition(".")[2] in ("cascade", "excursion", "grams", "haar", "like", "shape", "spheres")
+    if kernel.__module__.rpartition(".")[2] in (
+        "cascade", "excursion", "grams", "haar", "like", "place_location", "places", "shape", "spheres",
+    )
 }))
 """
 
 
-def test_every_kernel_of_shapes_and_texts_is_compiled():
+def test_every_kernel_of_shapes_texts_and_places_is_compiled():
     found = subprocess.run([sys.executable, "-c", _LEFT], capture_output=True, text=True, check=True)
     assert found.stdout.split() == []

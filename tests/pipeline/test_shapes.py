@@ -59,7 +59,8 @@ def how():
 def layers(registry):
     """What the snapshots on the shelf were looked up with."""
     return [
-        orjson.loads(path.read_bytes())["shapes"] for path in Path(registry.index_storage).glob("layer-*/index.json")
+        orjson.loads(path.read_bytes())["lookups"]["shape"]
+        for path in Path(registry.index_storage).glob("layer-*/index.json")
     ]
 
 
