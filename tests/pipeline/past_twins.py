@@ -113,7 +113,7 @@ class Twins:
         for shard, key in enumerate(self.lane.keys):
             known = self.lane.known(shard)
             if known.token:
-                live = live_shard._built(combine.Combine(), known, self.lane.files)
+                live = live_shard.built(combine.Combine(), known, self.lane.files)
                 family = live.families["past"]
                 assert isinstance(family, Past)
                 assert sum(family.refused.values()) == self.lane.counts[shard]["refused"], key

@@ -193,7 +193,7 @@ def test_facts_are_part_of_the_state(tmp_path):
         twins.batch()
         live = live_shard._MAPPED["lane", 0]
         known = twins.lane.known(0)
-        built = live_shard._built(combine.Combine(), known, twins.lane.files)
+        built = live_shard.built(combine.Combine(), known, twins.lane.files)
         assert known.snapshot
         assert known.steps == ()
         for state in (live, built):

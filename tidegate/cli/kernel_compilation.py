@@ -43,6 +43,7 @@ def compile_kernels() -> None:
             engine = Engine(_shapes())
             engine.explain(_shapes()[0].id, Publication("p", "s", _BEGIN, {"close": [*range(_LENGTH)]}))
             engine.publish(series)
+            engine.publish(series.slice(0, 1))
             for subscription in _shapes():  # unsubscribing and subscribing later have kernels of their own
                 engine.unsubscribe(subscription.id)
                 engine.subscribe(replace(subscription, id=f"again {subscription.id}"))
