@@ -193,6 +193,17 @@ def test_an_ended_queue_has_ended_also_for_its_successor(tmp_path, small):
         assert sum(frame.deliveries for frame in writer._frames()) == 7
 
 
+def test_an_end_that_was_not_committed_costs_nothing(tmp_path, small):
+    with Queues(tmp_path) as writer:
+        queue = writer.make("ann")
+        for batch in range(2):
+            writer.commit(batch, batch, told([(NOTIFICATION, batch, b"", [(queue, 1)])]), meanings)
+        writer.end(queue)
+        assert writer._oldest_kept()[queue.number] == 0
+    with Queues(tmp_path) as writer:
+        assert [d.row for d in writer.read(queue, 0).deliveries] == [0, 1]
+
+
 @pytest.mark.parametrize("how", [{"before": 12}, {"size": 1500}])
 def test_what_is_too_old_goes_and_numbers_go_on(tmp_path, small, how):
     filled(tmp_path, 14)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -202,7 +202,7 @@ class Queues(QueueReader):
     """The queues in a directory, as their only writer has them. The directory is made if need be."""
 
     def __init__(self, directory: str | os.PathLike[str], *, most: int = 100_000) -> None:
-        self._changes: list[list[object]] = []
+        self._changes: list[list[Any]] = []
         self._merging: Future[None] | None = None
         self._aside: ThreadPoolExecutor | None = None
         self._is_closed = False
@@ -383,7 +383,8 @@ class Queues(QueueReader):
         with self._reading:
             last = self._known.last
             oldest = np.full(len(last), _ENDED)
-            living = [queue.number for queue in self._known]
+            ending = [number for what, number, *_ in self._changes if what == "ended"]  # not committed: they may stay
+            living = [*(queue.number for queue in self._known), *ending]
             oldest[living] = np.maximum(last[living] - self._most + 1, 0)
         return oldest
 
