@@ -62,9 +62,10 @@ bench: $(READY)
 	@for name in $${NAME:-$$($(BIN)/python -m bench | cut -d ' ' -f 1)}; do $(BIN)/python -m bench $$name || exit 1; done
 
 # The environment. The stamp says with which project file and which lock it was made; nothing happens while it is newer.
+# The lock is whole, so that nothing is resolved again: pip 23 asks for the newest release where one is wanted with an extra.
 $(READY): pyproject.toml requirements.lock | $(BIN)/python
 	@echo "Installing the pinned dependencies into $(VENV) (once, a minute or two)…"
-	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --require-hashes -r requirements.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@
 
