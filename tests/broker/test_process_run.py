@@ -94,8 +94,8 @@ def test_both_runners_tell_the_same_for_any_cuts_and_kills(tmp_path_factory, see
     assert broker.told()
 
 
-def killed(patch, random, broker, size):
-    """Run what is there, maybe killed on the way; whether it ended by itself."""
+def killed(patch, random, broker, size, more=()):
+    """Run what is there, maybe killed on the way, before or after a step; whether it ended by itself."""
     left = random.choice([1, 2, 5, 1000])
 
     def deadly(method):
@@ -113,7 +113,8 @@ def killed(patch, random, broker, size):
         return called
 
     with patch.context() as deadly_patch:
-        for owner, name in ((BatchRecord, "begin"), (BatchRecord, "end"), (CombineStep, "step"), (Sql, "commit")):
+        steps = (BatchRecord, "begin"), (BatchRecord, "end"), (CombineStep, "step"), (Sql, "commit")
+        for owner, name in (*steps, *more):
             deadly_patch.setattr(owner, name, deadly(getattr(owner, name)))
         return broker.run(size)
 

@@ -9,28 +9,28 @@ import pytest
 
 from tidegate.errors import StoreError
 from tidegate.pipeline.begun_batches import check_offsets, note_batch
-from tidegate.runs.checkpoint_lock import CheckpointLock
+from tidegate.store.directory_lock import DirectoryLock
 
 
 def test_a_second_run_is_refused_until_the_first_has_ended(tmp_path):
     checkpoint = str(tmp_path / "new")
-    first = CheckpointLock(checkpoint)
+    first = DirectoryLock(checkpoint)
     with pytest.raises(
         StoreError, match=rf"no other run uses; got one that process {os.getpid()} uses; at {checkpoint}"
     ):
-        CheckpointLock(checkpoint)
+        DirectoryLock(checkpoint)
     first.release()
     first.release()
-    second = CheckpointLock(checkpoint)
+    second = DirectoryLock(checkpoint)
     del second  # nobody refers to it any more
-    CheckpointLock(checkpoint).release()
+    DirectoryLock(checkpoint).release()
 
 
 def test_a_checkpoint_that_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="a checkpoint that can be written"):
-        CheckpointLock(str(tmp_path / "file"))
-    CheckpointLock("hdfs://somewhere/else").release()  # Spark notices
+        DirectoryLock(str(tmp_path / "file"))
+    DirectoryLock("hdfs://somewhere/else").release()  # Spark notices
 
 
 def test_batches_whose_offsets_are_gone_are_not_begun_again(tmp_path):

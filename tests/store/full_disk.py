@@ -129,10 +129,10 @@ class Checkpoint(Writing):
 
     def write(self, root: Path, number: int) -> Any:
         from tidegate.runs.checkpoint import begun
-        from tidegate.runs.checkpoint_lock import CheckpointLock
+        from tidegate.store.directory_lock import DirectoryLock
         from tidegate.stages.shard_parts import ShardFiles
 
-        lock = CheckpointLock(f"{root}/checkpoint")
+        lock = DirectoryLock(f"{root}/checkpoint")
         begun(f"{root}/checkpoint", "log a", True, 3)
         ShardFiles(f"{root}/checkpoint/patterns").write(f"part-{number:012d}-0-0-x", bytes(40 * PAGE))
         lock.release()

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from tests.parts.profiles import examples
 from tidegate.errors import SettingError, StoreError
 from tidegate.store import queues as queues_module
-from tidegate.store.queues import Delivery, QueueReader, Queues, Told
+from tidegate.store.queue_frames import Delivery
+from tidegate.store.queue_reader import QueueReader
+from tidegate.store.queues import Queues, Told
 
 NOTIFICATION, RETRACTED = 0, 2
 NONE = np.empty(0, np.int64)

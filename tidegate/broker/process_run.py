@@ -25,10 +25,9 @@ from tidegate.errors import SettingError
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.combine import KEEP
 from tidegate.runs.checkpoint import begun
-from tidegate.runs.checkpoint_lock import CheckpointLock
 from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.quarantine import Quarantine
-from tidegate.runs.sinks import COUNTS, Receipt, Receipts, Sink
+from tidegate.runs.sinks import COUNTS, Receipt, Receipts, Sink, named_by
 from tidegate.runs.sources import Source
 from tidegate.runs.status import Status
 from tidegate.stages.combine import CombineStep
@@ -38,6 +37,7 @@ from tidegate.stages.select_task import WATERMARK, ReceiptRows, SelectTask
 from tidegate.stages.shard_parts import PART, ShardFiles
 from tidegate.stages.shard_state import CombineSettings, PartReference
 from tidegate.stages.task_context import LocalTask, local_task
+from tidegate.store.directory_lock import DirectoryLock
 from tidegate.store.registry import Registry
 
 __all__ = ["ProcessRun"]
@@ -81,7 +81,7 @@ class ProcessRun:
         self._clock, self._interval = clock, interval
         self._ahead = None if ahead is None else int(ahead * 1e6)
         self._settings = CombineSettings(int(lateness * 1e6), combinations, KEEP if keep is None else int(keep * 1e6))
-        self._lock = CheckpointLock(self._checkpoint)
+        self._lock = DirectoryLock(self._checkpoint)
         self._begun = begun(self._checkpoint, source.identity, patterns, len(_SHARDS), runner="process")
         self.query = self._begun.query
         self.quarantine = Quarantine.at(quarantine or f"{self._checkpoint}/quarantine")
@@ -151,10 +151,14 @@ class ProcessRun:
         self._lock.release()
 
     def _tidy(self) -> None:
-        """Have the registry and the source drop what no batch can need any more. Called by the maintenance thread."""
+        """Have the registry, the sinks and the source drop what nobody can need any more. Called by the maintenance
+        thread.
+        """
         self._registry.prune()
+        for sink in self._sinks:
+            sink.tidy()
         if self._record.offset is not None:
-            self._source.done(self._record.offset)
+            self._source.done(self._record.offset, named_by(self._sinks))
 
     # --- batches ----------------------------------------------------------------------------------------------------
 

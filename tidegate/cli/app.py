@@ -27,6 +27,7 @@ from tidegate.cli.log import log
 from tidegate.cli.match import match
 from tidegate.cli.ontology import ontology
 from tidegate.cli.publish import publish
+from tidegate.cli.queue import queue
 from tidegate.cli.rehearse import rehearse
 from tidegate.cli.run import run
 from tidegate.cli.shapes import shapes
@@ -119,6 +120,7 @@ for command in (check, match, rehearse, explain, functions, demo, run, publish, 
     app.command()(command)
 app.command("list")(list_)
 app.add_typer(log)
+app.add_typer(queue)
 app.add_typer(shapes)
 app.add_typer(ontology)
 

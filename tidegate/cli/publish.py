@@ -77,6 +77,7 @@ def log_of(place: str) -> str:
         return place
     if not isinstance(found.source, LogInput):
         raise SettingError('a CONFIG file whose source is a log (type = "log")', shown(place))
+    found.made()
     return found.source.path
 
 

@@ -1,4 +1,4 @@
-"""The argument REGISTRY of commands: a path, a URL, or the TOML file of a pipeline, which names its registry."""
+"""The argument REGISTRY of commands: a registry, or the TOML file or the data directory of a run, which has one."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["Named", "config", "registry"]
 
 Named = Annotated[
-    str, typer.Argument(metavar="REGISTRY", help="A registry (a path or a database URL), or a CONFIG file (.toml).")
+    str,
+    typer.Argument(
+        metavar="REGISTRY", help="A registry (a path or a database URL), a CONFIG file (.toml), or a data directory."
+    ),
 ]
 
 
 def config(given: str) -> Config | None:
-    """The configuration of the pipeline, if the argument is a TOML file; else None."""
-    if "://" in given or not given.endswith(".toml"):
+    """The configuration of the run, if the argument is a TOML file or a data directory; else None."""
+    if "://" in given or not (given.endswith(".toml") or Path(given, "format.json").exists()):
         return None
     from tidegate.runs.config import load
 
@@ -34,6 +37,8 @@ def registry(given: str, *, create: bool = False) -> Registry:
     from tidegate.store.registry import Registry
 
     found = config(given)
+    if found and found.made() is not None:
+        create = True  # a new data directory has an empty registry
     place, storage = (found.subscriptions.registry, found.subscriptions.storage) if found else (given, None)
     if not create and "://" not in place and not Path(place).exists():
         raise SettingError("a registry that exists", shown(place))

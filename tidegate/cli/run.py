@@ -36,7 +36,7 @@ _LOOK = 0.25
 
 
 def run(
-    config: Annotated[Path, typer.Argument(help="The TOML file that describes the pipeline.")],
+    config: Annotated[Path, typer.Argument(help="The TOML file that describes the pipeline, or a data directory.")],
     available_now: Annotated[bool, typer.Option("--available-now", help="Do what is there now, then end.")] = False,
     master: Annotated[str | None, typer.Option(help="Where Spark runs, in place of what the file says.")] = None,
     metrics: Annotated[
@@ -70,7 +70,12 @@ def run(
     if settings.run.metrics is not None:
         require("service", "metrics")
     settings.find_functions()
-    with settings.shapes.used(), settings.ontology.used(), settings.subscriptions.open() as registry:
+    with ExitStack() as stack:
+        if (data := settings.made()) is not None:
+            stack.callback(data.locked().release)
+        stack.enter_context(settings.shapes.used())
+        stack.enter_context(settings.ontology.used())
+        registry = stack.enter_context(settings.subscriptions.open())
         _renewed(settings, registry)
         _subscribed(settings, registry)
         source = settings.source.open()
@@ -131,7 +136,7 @@ def _in_process(settings: Config, source: Source, registry: Registry) -> Process
         if isinstance(output, KafkaOutput):
             at = f"run.runner of {settings.file}"
             raise SettingError('runner = "spark" for a sink of type kafka', '"process"', at)
-        sinks.append(output.open())
+        sinks.append(output.open(registry))
     return ProcessRun(source, registry, sinks, **settings.run.settings(source))
 
 

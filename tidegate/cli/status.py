@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import orjson
 import pyarrow.fs as fs
 import typer
 
+from tidegate.cli.ago import ago
 from tidegate.cli.live_status import rows
+from tidegate.cli.queue import described
 from tidegate.cli.registry_argument import Named, config, registry
 
 if TYPE_CHECKING:
+    from tidegate.runs.config import Config
     from tidegate.store.registry import Registry
 
 __all__ = ["status"]
+
+#: Queues that are shown, those furthest behind first.
+_LONGEST = 5
 
 
 def status(
@@ -25,7 +30,8 @@ def status(
 ) -> None:
     """Show a registry: its version, its subscriptions, the pipelines that read it, its snapshots.
 
-    Of a CONFIG file also the numbers that its pipeline wrote last, and whether they are stale.
+    Of a CONFIG file or a data directory also the numbers that its run wrote last, whether they are stale, and the
+    queues: how much waits in them, and which are furthest behind.
 
     \b
     Example:
@@ -35,6 +41,7 @@ def status(
     found = config(place)
     if found is not None:
         facts["run"] = _posted(found.run.checkpoint)
+        facts["queues"] = _queues(found)
     if as_json:
         typer.echo(orjson.dumps(facts, option=orjson.OPT_UTC_Z))
         return
@@ -44,10 +51,11 @@ def status(
         versions = f"versions {kept['oldest']:,} to {kept['version']:,}, " if kept["layers"] else ""
         typer.echo(f"{kept['layers']} index snapshots: {versions}{kept['bytes'] / 1e6:,.1f} MB")
     for reader in facts["readers"]:
-        seen = f"seen {_ago(reader['seen_at'])}"
+        seen = f"seen {ago(reader['seen_at'])}"
         typer.echo(f"reader {reader['query']}: needs versions from {reader['needs']:,}, {seen}")
     if found is not None:
         _tell(facts["run"])
+        _tell_queues(facts["queues"])
 
 
 def _registry(place: str) -> dict[str, Any]:
@@ -96,19 +104,34 @@ def _posted(checkpoint: str) -> dict[str, Any] | None:
     return facts | found.numbers
 
 
+def _queues(found: Config) -> dict[str, Any] | None:
+    """How many queues there are, how much waits in them, and which are furthest behind; None if there are none."""
+    from tidegate.broker.open_queues import OpenQueues
+
+    if not OpenQueues.are_there(found):
+        return None
+    with OpenQueues(found) as queues:
+        waiting, longest = queues.furthest_behind(_LONGEST)
+        facts = {"queues": len(queues.reader), "bytes": queues.reader.nbytes, "waiting": waiting}
+        return {**facts, "furthest_behind": [state._asdict() for state in longest]}
+
+
+def _tell_queues(facts: dict[str, Any] | None) -> None:
+    from tidegate.broker.open_queues import QueueState
+
+    if facts is None:
+        return
+    size = f"{facts['bytes'] / 1e6:,.1f} MB"
+    typer.echo(f"{facts['queues']:,} queues of {size}: {facts['waiting']:,} deliveries wait to be acknowledged")
+    for state in facts["furthest_behind"]:
+        typer.echo(f"  {described(QueueState(**state))}")
+
+
 def _tell(facts: dict[str, Any] | None) -> None:
     if facts is None:
         typer.echo("no run yet")
         return
     stale = "; STALE: it has not said anything since, so it was killed or its machine is gone" if facts["stale"] else ""
-    typer.echo(f"run {facts['query']} in process {facts['process']}, {_ago(facts['at'])}{stale}")
+    typer.echo(f"run {facts['query']} in process {facts['process']}, {ago(facts['at'])}{stale}")
     for name, value in rows(facts):
         typer.echo(f"  {name:<16} {value}")
-
-
-def _ago(time: datetime) -> str:
-    seconds = max(0.0, (datetime.now(UTC) - time).total_seconds())
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit} ago"
-    return f"{seconds:.0f} s ago"

@@ -33,10 +33,9 @@ from tidegate.pipeline.spark_failure import failure
 from tidegate.pipeline.streams import stream
 from tidegate.pipeline.worker_warmup import WorkerWarmup
 from tidegate.runs.checkpoint import begun
-from tidegate.runs.checkpoint_lock import CheckpointLock
 from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.quarantine import Quarantine
-from tidegate.runs.sinks import COUNTS, Receipts, Sink, WorkerHalf
+from tidegate.runs.sinks import COUNTS, Receipts, Sink, WorkerHalf, named_by
 from tidegate.runs.sources import Source
 from tidegate.runs.status import Status
 from tidegate.stages.combine import CombineStep
@@ -45,6 +44,7 @@ from tidegate.stages.select import VERSION, Select, Subscriptions
 from tidegate.stages.select_task import RECEIPTS, SHARDED, WATERMARK, ReceiptRows, SelectTask
 from tidegate.stages.shard_parts import ShardFiles
 from tidegate.stages.shard_state import CombineSettings
+from tidegate.store.directory_lock import DirectoryLock
 from tidegate.store.registry import Registry
 
 __all__ = ["Flow"]
@@ -104,7 +104,7 @@ class Flow:
         self._spark, self._source, self._registry, self._sinks = spark, source, registry, sinks
         self._checkpoint = os.fspath(checkpoint).rstrip("/")
         self._interval = interval
-        self._lock = CheckpointLock(self._checkpoint)
+        self._lock = DirectoryLock(self._checkpoint)
         self._begun = begun(self._checkpoint, source.identity, patterns, spark.sparkContext.defaultParallelism)
         self.query = self._begun.query
         self._files = ShardFiles(f"{self._checkpoint}/patterns") if self._begun.patterns else None
@@ -156,11 +156,15 @@ class Flow:
             self._running = writer.start()
 
     def _tidy(self) -> None:
-        """Have the registry and the source drop what no batch can need any more. Called by the maintenance thread."""
+        """Have the registry, the sinks and the source drop what nobody can need any more. Called by the maintenance
+        thread.
+        """
         self._registry.prune()
+        for sink in self._sinks:
+            sink.tidy()
         progress = self._running.lastProgress if self._running else None
         if progress and progress.sources[0].endOffset:
-            self._source.done(orjson.loads(progress.sources[0].endOffset))
+            self._source.done(orjson.loads(progress.sources[0].endOffset), named_by(self._sinks))
 
     def _batch(self, receipts: DataFrame, batch: int) -> None:
         """One batch: settle its version, have Spark run its tasks, and have every sink commit it."""

@@ -23,6 +23,7 @@ from tidegate.runs.toml_sections import (
     Kind,
     choice,
     count,
+    directory,
     key,
     location,
     locations,
@@ -37,6 +38,7 @@ from tidegate.runs.toml_sections import (
     truth,
     words,
 )
+from tidegate.store.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from tidegate.runs.sources import Source
@@ -127,6 +129,7 @@ class RunSection:
 
     checkpoint: str = key(location)
     runner: str = key(runner, "spark")
+    data: str | None = key(directory, None)
     quarantine: str | None = key(location, None)
     interval: float = key(number, 0.0)
     lateness: float = key(number, 5.0)
@@ -185,6 +188,10 @@ class Config:
     run: RunSection
     spark: SparkSection
 
+    def made(self) -> DataDirectory | None:
+        """The data directory of the run, which is made if need be; None if it has none."""
+        return None if self.run.data is None else DataDirectory.made(self.run.data, self.run.runner)
+
     @property
     def needs_kafka(self) -> bool:
         return any(isinstance(one, KafkaInput | KafkaOutput) for one in (self.source, *self.sinks))
@@ -197,9 +204,15 @@ class Config:
 
 
 def load(file: Path) -> Config:
-    """Read and check a file; the first mistake is an error that names its place."""
+    """Read and check a file; the first mistake is an error that names its place. Instead of a file it may be a data
+    directory, which is then all there is to say.
+    """
     whole = KeyPosition(file, "")
-    given = _parsed(file)
+    found = DataDirectory.found(file)
+    given: dict[str, Any] = (
+        _parsed(file) if found is None else {"run": {"data": str(found.path), "runner": found.runner}}
+    )
+    given = _with_data(given, whole)
     for name in given:
         choice(dict.fromkeys(("source", "sinks", *SECTIONS)), name, KeyPosition(file, f"[{name}]"))
     at = whole.key("source")
@@ -215,6 +228,31 @@ def load(file: Path) -> Config:
         sinks=tuple(_sink(one, whole.key(f"sinks[{number}]")) for number, one in enumerate(sinks)),
         **parts,
     )
+
+
+def _with_data(given: dict[str, Any], whole: KeyPosition) -> dict[str, Any]:
+    """What is given, and for a run with a data directory the places in it where none others are given."""
+    run = given.get("run")
+    if not isinstance(run, dict) or "data" not in run:
+        return given
+    at = whole.key("run")
+    data = DataDirectory(Path(directory(run["data"], at.key("data"))), runner(run.get("runner", "spark"), at))
+    places = {
+        "source": {} if "source" in given else {"type": "log", "path": str(data.log)},
+        "subscriptions": {"registry": str(data.registry)},
+        "run": {"checkpoint": str(data.checkpoint), "quarantine": str(data.quarantine)},
+    }
+    filled = {name: _filled(given.get(name, {}), more) for name, more in places.items()}
+    sinks: Any = given.get("sinks", [{"type": "queues"}])
+    if isinstance(sinks, list):
+        queues = {"path": str(data.queues)}
+        sinks = [_filled(s, queues) if isinstance(s, dict) and s.get("type") == "queues" else s for s in sinks]
+    return {**given, **filled, "sinks": sinks}
+
+
+def _filled(given: Any, more: Mapping[str, Any]) -> Any:
+    """A section with keys that it lacks; what is no section is left to be refused."""
+    return {**more, **given} if isinstance(given, dict) else given
 
 
 def _sink(given: Any, at: KeyPosition) -> Output:

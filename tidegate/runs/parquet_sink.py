@@ -19,7 +19,7 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from tidegate.errors import SettingError, StoreError, shown
-from tidegate.runs.sinks import Notifications, Receipt, Receipts
+from tidegate.runs.sinks import DriverSink, Notifications, Receipt, Receipts
 from tidegate.store.storage import storage_at, synced
 
 __all__ = ["Parquet"]
@@ -49,12 +49,12 @@ def _sync(location: str, name: str) -> None:
         synced(Path(root) / _PARTS / name)
 
 
-class Parquet:
+class Parquet(DriverSink):
     """Notifications in Parquet files, ``grouped`` by publication (the cheap form) or flat."""
 
     def __init__(self, location: str | os.PathLike[str], *, grouped: bool = True) -> None:
         self._location = os.fspath(location)
-        self.half = _Parts(self._location, "grouped" if grouped else "flat")
+        self.half: _Parts = _Parts(self._location, "grouped" if grouped else "flat")
 
     def begin(self, query: str) -> None:
         """Remove what tasks of a run that was killed have left.

@@ -6,15 +6,26 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import SettingError, shown
-from tidegate.runs.toml_sections import KeyPosition, key, location, text, truth, words
+from tidegate.runs.toml_sections import KeyPosition, count, key, location, number, text, truth, words
 
 if TYPE_CHECKING:
     from tidegate.runs.sinks import Sink
+    from tidegate.store.registry import Registry
 
-__all__ = ["SINKS", "CallbackOutput", "ConsoleOutput", "KafkaOutput", "Output", "ParquetOutput", "SqlOutput"]
+__all__ = [
+    "SINKS",
+    "CallbackOutput",
+    "ConsoleOutput",
+    "KafkaOutput",
+    "Output",
+    "ParquetOutput",
+    "QueuesOutput",
+    "SqlOutput",
+]
 
 
 @dataclass(frozen=True)
@@ -24,7 +35,7 @@ class ParquetOutput:
     path: str = key(location)
     grouped: bool = key(truth, True)
 
-    def open(self) -> Sink:
+    def open(self, registry: Registry) -> Sink:
         from tidegate.runs.parquet_sink import Parquet
 
         return Parquet(self.path, grouped=self.grouped)
@@ -34,7 +45,7 @@ class ParquetOutput:
 class ConsoleOutput:
     """A line of JSON per notification, on standard output."""
 
-    def open(self) -> Sink:
+    def open(self, registry: Registry) -> Sink:
         from tidegate.runs.sinks import Console
 
         return Console(sys.stdout)
@@ -46,7 +57,7 @@ class SqlOutput:
 
     url: str = key(location)
 
-    def open(self) -> Sink:
+    def open(self, registry: Registry) -> Sink:
         from tidegate.runs.sinks import Sql
 
         return Sql(self.url)
@@ -94,17 +105,34 @@ class CallbackOutput:
 
     function: NamedFunction = key(_function)  # noqa: RUF009  (it makes a field)
 
-    def open(self) -> Sink:
+    def open(self, registry: Registry) -> Sink:
         from tidegate.runs.sinks import Callback
 
         return Callback(self.function.find())
 
 
-Output = ParquetOutput | ConsoleOutput | SqlOutput | KafkaOutput | CallbackOutput
+@dataclass(frozen=True)
+class QueuesOutput:
+    """A durable queue for each principal and destination, which they read, acknowledge, and read again."""
+
+    path: str = key(location)
+    most: int = key(count, 100_000)
+    keep_seconds: float = key(number, 7 * 86_400.0)
+    keep_bytes: int | None = key(count, None)
+
+    def open(self, registry: Registry) -> Sink:
+        from tidegate.runs.queue_sink import QueueSink
+
+        keep = timedelta(seconds=self.keep_seconds)
+        return QueueSink(self.path, registry, most=self.most, keep=keep, size=self.keep_bytes)
+
+
+Output = ParquetOutput | ConsoleOutput | SqlOutput | KafkaOutput | CallbackOutput | QueuesOutput
 SINKS: dict[str, type[Output]] = {
     "parquet": ParquetOutput,
     "console": ConsoleOutput,
     "sql": SqlOutput,
     "kafka": KafkaOutput,
     "callback": CallbackOutput,
+    "queues": QueuesOutput,
 }

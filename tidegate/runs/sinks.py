@@ -12,14 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TextIO
 
+import numpy as np
 import orjson
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tidegate.model import FLAT, GROUPED
 from tidegate.store.notifications import NotificationStore
 
 __all__ = [
     "COUNTS",
+    "NO_ROWS",
     "Callback",
     "Console",
     "DriverSink",
@@ -32,11 +35,14 @@ __all__ = [
     "WorkerHalf",
     "Writer",
     "lines",
+    "named_by",
 ]
 
 
 #: The kind of the receipt that counts what a task did.
 COUNTS = "counts"
+#: What a sink names that keeps what it shows itself.
+NO_ROWS = np.empty(0, np.int64)
 
 Receipt = tuple[str, bytes]
 
@@ -114,7 +120,20 @@ class Sink(Protocol):
     def commit(self, batch: int, receipts: Receipts) -> None:
         """Make a batch count. Called again with the same batch after a failure."""
 
+    def tidy(self) -> None:
+        """Drop what is too old to be kept. Called once a minute by the maintenance thread, also during ``commit``."""
+
+    def named(self, begin: int, end: int) -> NDArray[np.int64]:
+        """The rows of the log, of a range, that this sink may still show to somebody, in ascending order. Called by the
+        maintenance thread before these rows are dropped.
+        """
+
     def close(self) -> None: ...
+
+
+def named_by(sinks: Sequence[Sink]) -> Callable[[int, int], NDArray[np.int64]]:
+    """What finds the rows of the log, of a range, that some of these sinks may still show to somebody."""
+    return lambda begin, end: np.unique(np.concatenate([sink.named(begin, end) for sink in sinks]))
 
 
 # --- sinks in the driver --------------------------------------------------------------------------------------------
@@ -155,6 +174,12 @@ class DriverSink:
 
     def begin(self, query: str) -> None:
         return None
+
+    def tidy(self) -> None:
+        return None
+
+    def named(self, begin: int, end: int) -> NDArray[np.int64]:
+        return NO_ROWS
 
     def close(self) -> None:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tidegate.demo import tables
 from tidegate.errors import SettingError, shown
@@ -29,6 +30,8 @@ from tidegate.time_zones import TimeZone, Zone
 __all__ = ["FilesSource", "GeneratorSource", "KafkaSource", "LogSource", "Source"]
 
 
+#: Which rows of a range somebody may still be shown.
+NamedRows = Callable[[int, int], NDArray[np.int64]]
 #: Where a new checkpoint may begin in a log.
 STARTING = ("earliest", "latest")
 
@@ -44,8 +47,10 @@ class Source(ABC):
     dates: ClassVar[bool] = False
     """Whether it can say when it took a publication, so that one dated far ahead of that is known."""
 
-    def done(self, offset: dict[str, Any]) -> None:
-        """All before this offset is processed and need not be kept for this run. ``Flow`` calls it once a minute."""
+    def done(self, offset: dict[str, Any], named: NamedRows) -> None:
+        """All before this offset is processed and need not be kept for this run, but that sinks may still show rows to
+        somebody: ``named`` finds which of a range. The runner calls it once a minute.
+        """
         return
 
     def check(self) -> None:
@@ -86,10 +91,10 @@ class LogSource(Source):
         self.identity = f"log {self.path}"
         Log(self.path).close()  # creates the log: the run may start before the first publisher
 
-    def done(self, offset: dict[str, Any]) -> None:
+    def done(self, offset: dict[str, Any], named: NamedRows) -> None:
         if self._age is not None or self._size is not None:
             with Log(self.path) as log:
-                log.retain(before=offset["row"], age=self._age, size=self._size)
+                log.retain(before=offset["row"], age=self._age, size=self._size, named=named)
 
 
 class FilesSource(Source):
@@ -166,8 +171,8 @@ class GeneratorSource(Source):
         self._thread = threading.Thread(target=self._run, args=(registry,), name="tidegate-generator", daemon=True)
         self._thread.start()
 
-    def done(self, offset: dict[str, Any]) -> None:
-        self.log.done(offset)
+    def done(self, offset: dict[str, Any], named: NamedRows) -> None:
+        self.log.done(offset, named)
 
     def _run(self, registry: Registry | None) -> None:
         try:

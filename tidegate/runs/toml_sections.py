@@ -21,6 +21,7 @@ __all__ = [
     "Kind",
     "choice",
     "count",
+    "directory",
     "key",
     "location",
     "locations",
@@ -117,6 +118,14 @@ def location(value: Any, at: KeyPosition) -> str:
     """A path, made absolute, or a URL as it is."""
     found = text(value, at)
     return found if "://" in found else os.path.abspath(at.file.parent / found)
+
+
+def directory(value: Any, at: KeyPosition) -> str:
+    """A path of this machine, made absolute."""
+    found = location(value, at)
+    if "://" in found:
+        raise at.wrong("a directory of this machine", value)
+    return found
 
 
 def locations(value: Any, at: KeyPosition) -> tuple[str, ...]:

@@ -35,6 +35,8 @@ class QueueDirectory:
         """The last batch that was committed."""
         self.next = 0
         """The number of the next queue."""
+        self.run: str | None = None
+        """The run whose batches these are."""
         self.last = np.zeros(1024, np.int64)
         """By queue the number of its last delivery."""
         self._queues: dict[tuple[str, str], Queue] = {}
@@ -74,8 +76,10 @@ class QueueDirectory:
             what, *facts = orjson.loads(line)
             if what == "made":
                 self.make(Queue(*facts))
-            else:
+            elif what == "ended":
                 self.end(facts[0])
+            else:
+                self.run = facts[0]
         self.last[frame.queue] = frame.first + np.diff(frame.begin) - 1
         self.batch = frame.last_batch
 
@@ -84,7 +88,8 @@ class QueueDirectory:
     def to_bytes(self) -> bytes:
         """All of it, for a file."""
         queues = [[*queue, int(self.last[queue.number])] for queue in self]
-        return checked_json.packed({"format": _FORMAT, "batch": self.batch, "next": self.next, "queues": queues})
+        facts = {"run": self.run, "batch": self.batch, "next": self.next, "queues": queues}
+        return checked_json.packed({"format": _FORMAT, **facts})
 
     @staticmethod
     def from_file(path: Path) -> QueueDirectory:
@@ -97,7 +102,7 @@ class QueueDirectory:
             for *queue, last in facts["queues"]:
                 found.make(Queue(*queue))
                 found.last[queue[0]] = last
-            found.batch, found.next = facts["batch"], facts["next"]
+            found.run, found.batch, found.next = facts["run"], facts["batch"], facts["next"]
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError("a list of queues", f"{type(error).__name__}: {error}", str(path)) from None
         return found

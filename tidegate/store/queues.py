@@ -1,9 +1,8 @@
-"""Queues: what each principal is told, numbered without gaps, kept until it is acknowledged or too old.
+"""Queues: what each principal is told, numbered without gaps, kept until it is too old or there is too much of it.
 
-The runner writes with ``Queues``, one commit per batch under the number of the batch; any process reads with
-``QueueReader``. A commit is one frame behind a journal (``store/queue_frames.py``). A thread of the writer merges
-frames into larger ones, sorted by queue, so that a reader finds the deliveries of a queue in a few dozen places however
-many batches there were. What is delivered is a reference to the log. Knows nothing of subscriptions or sessions.
+``Queues`` is their only writer, in the runner: one commit per batch under the number of the batch. A commit is one
+frame behind a journal (``store/queue_frames.py``). A thread of the writer merges frames into larger ones, sorted by
+queue. What is delivered is a reference to the log. Knows nothing of subscriptions or sessions.
 """
 
 from __future__ import annotations
@@ -12,19 +11,16 @@ import fcntl
 import logging
 import os
 import secrets
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from tidegate.closing import Closing
-from tidegate.errors import SettingError, StoreError, shown
+from tidegate.errors import SettingError, StoreError
 from tidegate.store.log_tail import sync_directory
 from tidegate.store.queue_batches import Told, frame_of_batch, merged_frame
 from tidegate.store.queue_directory import Queue, QueueDirectory
@@ -39,163 +35,19 @@ from tidegate.store.queue_files import (
     total,
     write_manifest,
 )
-from tidegate.store.queue_frames import Delivery, QueueFrame
+from tidegate.store.queue_frames import QueueFrame
+from tidegate.store.queue_reader import QueueReader, unusable
+from tidegate.store.wakeups import PREFIX, Waker
 
-__all__ = ["Delivery", "Queue", "QueuePage", "QueueReader", "Queues", "Told"]
+__all__ = ["Queues", "Told"]
 
 #: A journal is merged when it has so many frames, or so many bytes; so many files of a level become one of the next.
 _FRAMES, _BYTES, _FILES = 64, 32 << 20, 8
 #: Files are merged up to so many bytes.
 _LARGEST = 256 << 20
 _ENDED = np.iinfo(np.int64).max
-#: How often a reader looks at files that are replaced meanwhile.
-_TRIES = 10
 _LOG = logging.getLogger("tidegate")
 _sync = getattr(os, "fdatasync", os.fsync)
-
-
-class QueuePage(NamedTuple):
-    """Some deliveries of a queue in the order of their numbers; the oldest number that is kept, and the last."""
-
-    queue: Queue
-    deliveries: list[Delivery]
-    oldest: int
-    last: int
-
-
-class QueueReader(Closing):
-    """The queues in a directory, to be read. ``refresh`` takes notice of what was committed since.
-
-    ``most`` is how many deliveries of a queue are kept.
-    """
-
-    def __init__(self, directory: str | os.PathLike[str], *, most: int = 100_000) -> None:
-        if most < 1:
-            raise SettingError("at least 1 delivery per queue", shown(most))
-        self.directory, self._most = Path(directory).absolute(), most
-        self._reading = threading.RLock()
-        self._files: list[QueueFile] = []
-        self._known = QueueDirectory()
-        try:
-            self._open()
-        except OSError as error:
-            raise _unusable(error, self.directory) from None
-
-    def _open(self) -> None:
-        self._committed = Committed(self.directory, writes=False)
-        self._adopt()
-
-    def _adopt(self) -> None:
-        """Look at the files that the manifest names; those that are known stay."""
-        self._seen = _identity(self.directory)
-        manifest = read_manifest(self.directory)
-        if manifest is None:
-            raise StoreError("a directory with queues", "none", str(self.directory))
-        if manifest.base is not None and self._known.batch < 0:
-            self._known = QueueDirectory.from_file(self.directory / manifest.base)
-        known = {file.name: file for file in self._files}
-        files = [known.get(name) or QueueFile(self.directory, name, level) for name, level in manifest.files]
-        self._take_new(files)
-        self._manifest, self._files = manifest, files
-
-    def _take_new(self, files: Sequence[QueueFile]) -> bool:
-        """Take the frames that are durable and that we do not know; whether there were any."""
-        journal, end = self._committed.read()
-        before = self._known.batch
-        for file in files:
-            if file.level == JOURNAL and file.serial > journal:
-                break
-            file.refresh(end if file.serial == journal else None)
-            if file.frames and file.frames[-1].last_batch > self._known.batch:
-                for frame in file.frames:
-                    if frame.last_batch > self._known.batch:
-                        self._known.take(frame)
-        return self._known.batch > before
-
-    # --- reading ----------------------------------------------------------------------------------------------------
-
-    def refresh(self) -> bool:
-        """Take notice of what was committed since; whether there was anything."""
-        with self._reading:
-            for _ in range(_TRIES):
-                try:
-                    before = self._known.batch
-                    if _identity(self.directory) != self._seen:
-                        self._adopt()
-                    return self._take_new(self._files) or self._known.batch > before
-                except FileNotFoundError:  # merged while we looked: there is another manifest by now
-                    self._seen = (0, 0)
-            raise StoreError("files of queues that stay while they are opened", "others each time", str(self.directory))
-
-    @property
-    def last_batch(self) -> int:
-        """The last batch that was committed and told or changed anything; −1 if none."""
-        return self._known.batch
-
-    def __iter__(self) -> Iterator[Queue]:
-        with self._reading:
-            return iter(self._known)
-
-    def __len__(self) -> int:
-        return len(self._known)
-
-    def queue(self, principal: str, destination: str = "stream") -> Queue:
-        """The queue of a principal to a destination."""
-        found = self._known.find(principal, destination)
-        if found is None:
-            raise StoreError("a principal with a queue", shown(principal), f"{destination} of {self.directory}")
-        return found
-
-    def last(self, queue: Queue) -> int:
-        """The number of the last delivery of a queue, 0 if there was none."""
-        return int(self._known.last[queue.number])
-
-    def oldest(self, queue: Queue) -> int:
-        """The number of the oldest delivery that is kept; one after the last if none is."""
-        with self._reading:
-            last = self.last(queue)
-            for frame in self._frames():
-                first, end = frame.span(queue.number)
-                if end:
-                    return max(first, last - self._most + 1)
-            return last + 1
-
-    def read(self, queue: Queue, after: int, limit: int = 100) -> QueuePage:
-        """Deliveries with numbers above ``after``, or from the oldest that is kept if that is later."""
-        if after < 0 or limit < 1:
-            raise SettingError("a number from 0 up, and a limit from 1 up", f"{after}, {limit}")
-        with self._reading:
-            self._expect_there(queue)
-            oldest, last = self.oldest(queue), self.last(queue)
-            low, found, spans = max(after + 1, oldest), list[Delivery](), []
-            for frame in reversed(list(self._frames())):
-                first, end = frame.span(queue.number)
-                if end > low:
-                    spans.append((max(first, low), end, frame))
-                if end and first <= low:
-                    break
-            for first, end, frame in reversed(spans):
-                if limit == len(found):
-                    break
-                found += frame.read(queue.number, first, min(end, first + limit - len(found)))
-            return QueuePage(queue, found, oldest, last)
-
-    def _expect_there(self, queue: Queue) -> None:
-        if queue not in self._known:
-            got = f"{queue.principal} of epoch {queue.epoch}"
-            raise StoreError("a queue that has not ended", got, f"{queue.destination} of {self.directory}")
-
-    def _frames(self) -> Iterator[QueueFrame]:
-        return (frame for file in self._files for frame in file.frames)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all files."""
-        return total(self._files)
-
-    def close(self) -> None:
-        self._committed.close()
-        self._files = []
 
 
 class Queues(QueueReader):
@@ -204,9 +56,10 @@ class Queues(QueueReader):
     def __init__(self, directory: str | os.PathLike[str], *, most: int = 100_000) -> None:
         self._changes: list[list[Any]] = []
         self._merging: Future[None] | None = None
-        self._aside: ThreadPoolExecutor | None = None
+        self._aside = ThreadPoolExecutor(1, thread_name_prefix="tidegate-queues")
         self._is_closed = False
         super().__init__(directory, most=most)
+        self._waker = Waker(self.directory)
 
     def _open(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -232,7 +85,7 @@ class Queues(QueueReader):
             write_manifest(self.directory, manifest)
         known = {"lock", "manifest.json", COMMITTED, manifest.base, *(name for name, _ in manifest.files)}
         for name in os.listdir(self.directory):
-            if name not in known:  # left by a crash
+            if name not in known and not name.startswith(PREFIX):  # left by a crash
                 os.unlink(self.directory / name)
         self._files = [QueueFile(self.directory, name, level) for name, level in manifest.files]
         self._recover()
@@ -260,6 +113,19 @@ class Queues(QueueReader):
         return next(file for file in self._files if file.name == self._current_name)
 
     # --- writing ----------------------------------------------------------------------------------------------------
+
+    def begin(self, run: str) -> None:
+        """Say which run writes: numbers of batches mean nothing to another one, which is refused.
+
+        A run is what one checkpoint belongs to. Its name is durable with the first commit.
+        """
+        with self._reading:
+            if self._known.run is None:
+                self._known.run = run
+                self._changes.append(["run", run])
+            elif self._known.run != run:
+                wanted = f"the run that these queues belong to, {self._known.run}"
+                raise StoreError(wanted, f"{run}, of another checkpoint", str(self.directory))
 
     def make(self, principal: str, destination: str = "stream") -> Queue:
         """The queue of a principal to a destination; a new one is durable with the next commit."""
@@ -305,6 +171,7 @@ class Queues(QueueReader):
             self._changes.clear()
             self._known.take(frame)
             self._committed.write(file.serial, file.end)
+        self._waker.wake()
         if len(file.frames) >= _FRAMES or file.end >= _BYTES:
             self._merge_aside()
         return True
@@ -322,8 +189,6 @@ class Queues(QueueReader):
             if (error := self._merging.exception()) is not None:
                 _LOG.error("queues could not be merged: %s", error)
             self._merging = None
-        if self._aside is None:
-            self._aside = ThreadPoolExecutor(1, thread_name_prefix="tidegate-queues")
         with self._reading:
             following = self._files[-1]
             if following.name != self._current_name:
@@ -343,7 +208,7 @@ class Queues(QueueReader):
             while (similar := self._similar()) is not None:
                 self._replace(*similar)
         except OSError as error:
-            raise _unusable(error, self.directory) from None
+            raise unusable(error, self.directory) from None
 
     def _similar(self) -> tuple[int, int] | None:
         """The first run of files of one level that should be one."""
@@ -385,7 +250,7 @@ class Queues(QueueReader):
             oldest = np.full(len(last), _ENDED)
             ending = [number for what, number, *_ in self._changes if what == "ended"]  # not committed: they may stay
             living = [*(queue.number for queue in self._known), *ending]
-            oldest[living] = np.maximum(last[living] - self._most + 1, 0)
+            oldest[living] = np.maximum(last[living] - self.most + 1, 0)
         return oldest
 
     def wait(self) -> None:
@@ -400,7 +265,9 @@ class Queues(QueueReader):
         """
         if before is None and size is None:
             raise SettingError("before or size", "neither")
-        self.wait()
+        return self._aside.submit(self._drop_oldest, before, size).result()  # never beside a merge
+
+    def _drop_oldest(self, before: int | None, size: int | None) -> int:
         merged = [file for file in self._files if file.level > JOURNAL]
         count, left = 0, total(self._files)
         for file in merged:
@@ -431,8 +298,7 @@ class Queues(QueueReader):
         if self._is_closed:
             return
         self._is_closed = True
-        if self._aside is not None:
-            self._aside.shutdown()
+        self._aside.shutdown()
         os.close(self._journal)
         os.close(self._lock)
         super().close()
@@ -443,15 +309,3 @@ def _write(file: int, data: bytearray, at: int) -> None:
     while view:
         written = os.pwrite(file, view, at)
         view, at = view[written:], at + written
-
-
-def _identity(directory: Path) -> tuple[int, int]:
-    """What tells a manifest from another one."""
-    found = os.stat(directory / "manifest.json")
-    return found.st_ino, found.st_mtime_ns
-
-
-def _unusable(error: OSError, directory: Path) -> StoreError:
-    if isinstance(error, StoreError):
-        return error
-    return StoreError("a directory with queues that can be used", f"{error.strerror or error}", str(directory))

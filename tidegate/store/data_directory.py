@@ -1,0 +1,97 @@
+"""The data directory of a broker: everything that a run keeps, in one place, with the runner that it belongs to.
+
+    DIR/format.json   what this directory is, and its runner
+    DIR/lock          held by the process that runs
+    DIR/log           the publications
+    DIR/registry.db   subscriptions, principals and tokens; their index is in registry.db.snapshots
+    DIR/queues        what principals are told
+    DIR/cursors.db    how far they have acknowledged it
+    DIR/runner        the checkpoint of the run
+    DIR/quarantine    rows that are no publications
+
+Each of these has a format of its own. One run at a time uses a directory; others may read and append beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from tidegate import checked_json
+from tidegate.errors import SettingError, StoreError
+from tidegate.store.directory_lock import DirectoryLock
+from tidegate.store.log_tail import sync_directory
+
+__all__ = ["DataDirectory"]
+
+_FILE, _FORMAT = "format.json", 1
+
+
+class DataDirectory:
+    """The places in a data directory. ``made`` makes a new one, ``found`` takes one that is there."""
+
+    def __init__(self, path: Path, runner: str) -> None:
+        self.path, self.runner = path, runner
+        self.log, self.registry = path / "log", path / "registry.db"
+        self.queues, self.cursors = path / "queues", path / "cursors.db"
+        self.checkpoint, self.quarantine = path / "runner", path / "quarantine"
+
+    @staticmethod
+    def found(path: str | os.PathLike[str]) -> DataDirectory | None:
+        """The data directory at a path; None if there is none."""
+        where = Path(path).absolute()
+        try:
+            facts = checked_json.unpacked((where / _FILE).read_bytes())
+            if facts["format"] != _FORMAT:
+                newer = ", of a newer Tidegate" if facts["format"] > _FORMAT else ""
+                got = f"format {facts['format']}{newer}"
+                raise StoreError(f"a data directory of format {_FORMAT}", got, str(where))
+            return DataDirectory(where, str(facts["runner"]))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError("a data directory", f"{type(error).__name__}: {error}", str(where / _FILE)) from None
+
+    @staticmethod
+    def made(path: str | os.PathLike[str], runner: str) -> DataDirectory:
+        """The data directory at a path, which is made if need be. One that was made for another runner is refused:
+        what a runner has begun, only it can go on with.
+        """
+        found = DataDirectory.found(path)
+        if found is None:
+            found = DataDirectory(Path(path).absolute(), runner)
+            found._make()
+        if found.runner != runner:
+            wanted = f"the runner that this data directory was made for: {found.runner}"
+            raise SettingError(wanted, runner, str(found.path))
+        return found
+
+    def locked(self) -> DirectoryLock:
+        """The lock of the one process that runs the directory."""
+        return DirectoryLock(str(self.path), "data directory")
+
+    def _make(self) -> None:
+        try:
+            if self.path.exists() and any(self.path.iterdir()):
+                got = "a directory with other files"
+                raise StoreError("a data directory, or an empty one", got, str(self.path))
+            self.path.mkdir(parents=True, exist_ok=True)
+            aside = self.path / f".{_FILE}-{os.getpid()}"
+            with aside.open("wb") as file:
+                file.write(checked_json.packed({"format": _FORMAT, "runner": self.runner}))
+                file.flush()
+                os.fsync(file.fileno())
+            with suppress(FileExistsError):  # another process has made it meanwhile
+                os.link(aside, self.path / _FILE)
+            aside.unlink()
+            sync_directory(self.path)
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError("a data directory that can be made", f"{error.strerror}", str(self.path)) from None
+        made = DataDirectory.found(self.path)
+        assert made is not None
+        self.runner = made.runner

@@ -1,0 +1,197 @@
+"""Reading queues: which there are, and their deliveries by number. Any process may read while the runner writes.
+
+A reader finds the deliveries of a queue in a few dozen frames however many batches there were, because the writer
+(``store/queues.py``) merges them. ``refresh`` takes notice of what was committed since.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tidegate.closing import Closing
+from tidegate.errors import SettingError, StoreError, shown
+from tidegate.store.queue_directory import Queue, QueueDirectory
+from tidegate.store.queue_files import JOURNAL, Committed, QueueFile, read_manifest, total
+from tidegate.store.queue_frames import Delivery, QueueFrame
+
+__all__ = ["QueuePage", "QueueReader", "unusable"]
+
+#: How often a reader looks at files that are replaced meanwhile.
+_TRIES = 10
+
+
+class QueuePage(NamedTuple):
+    """Some deliveries of a queue in the order of their numbers; the oldest number that is kept, and the last."""
+
+    queue: Queue
+    deliveries: list[Delivery]
+    oldest: int
+    last: int
+
+
+class QueueReader(Closing):
+    """The queues in a directory, to be read. ``refresh`` takes notice of what was committed since.
+
+    ``most`` is how many deliveries of a queue are kept.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], *, most: int = 100_000) -> None:
+        if most < 1:
+            raise SettingError("at least 1 delivery per queue", shown(most))
+        self.directory, self.most = Path(directory).absolute(), most
+        self._reading = threading.RLock()
+        self._files: list[QueueFile] = []
+        self._known = QueueDirectory()
+        try:
+            self._open()
+        except OSError as error:
+            raise unusable(error, self.directory) from None
+
+    def _open(self) -> None:
+        self._committed = Committed(self.directory, writes=False)
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Look at the files that the manifest names; those that are known stay."""
+        self._seen = _identity(self.directory)
+        manifest = read_manifest(self.directory)
+        if manifest is None:
+            raise StoreError("a directory with queues", "none", str(self.directory))
+        if manifest.base is not None and self._known.batch < 0:
+            self._known = QueueDirectory.from_file(self.directory / manifest.base)
+        known = {file.name: file for file in self._files}
+        files = [known.get(name) or QueueFile(self.directory, name, level) for name, level in manifest.files]
+        self._take_new(files)
+        self._manifest, self._files = manifest, files
+
+    def _take_new(self, files: Sequence[QueueFile]) -> bool:
+        """Take the frames that are durable and that we do not know; whether there were any."""
+        journal, end = self._committed.read()
+        before = self._known.batch
+        for file in files:
+            if file.level == JOURNAL and file.serial > journal:
+                break
+            file.refresh(end if file.serial == journal else None)
+            if file.frames and file.frames[-1].last_batch > self._known.batch:
+                for frame in file.frames:
+                    if frame.last_batch > self._known.batch:
+                        self._known.take(frame)
+        return self._known.batch > before
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def refresh(self) -> bool:
+        """Take notice of what was committed since; whether there was anything."""
+        with self._reading:
+            for _ in range(_TRIES):
+                try:
+                    before = self._known.batch
+                    if _identity(self.directory) != self._seen:
+                        self._adopt()
+                    return self._take_new(self._files) or self._known.batch > before
+                except FileNotFoundError:  # merged while we looked: there is another manifest by now
+                    self._seen = (0, 0)
+            raise StoreError("files of queues that stay while they are opened", "others each time", str(self.directory))
+
+    @property
+    def last_batch(self) -> int:
+        """The last batch that was committed and told or changed anything; −1 if none."""
+        return self._known.batch
+
+    def __iter__(self) -> Iterator[Queue]:
+        with self._reading:
+            return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def queue(self, principal: str, destination: str = "stream") -> Queue:
+        """The queue of a principal to a destination."""
+        found = self._known.find(principal, destination)
+        if found is None:
+            raise StoreError("a principal with a queue", shown(principal), f"{destination} of {self.directory}")
+        return found
+
+    def last(self, queue: Queue) -> int:
+        """The number of the last delivery of a queue, 0 if there was none."""
+        return int(self._known.last[queue.number])
+
+    def oldest(self, queue: Queue) -> int:
+        """The number of the oldest delivery that is kept; one after the last if none is."""
+        with self._reading:
+            last = self.last(queue)
+            for frame in self._frames():
+                first, end = frame.span(queue.number)
+                if end:
+                    return max(first, last - self.most + 1)
+            return last + 1
+
+    def read(self, queue: Queue, after: int, limit: int = 100) -> QueuePage:
+        """Deliveries with numbers above ``after``, or from the oldest that is kept if that is later."""
+        if after < 0 or limit < 1:
+            raise SettingError("a number from 0 up, and a limit from 1 up", f"{after}, {limit}")
+        with self._reading:
+            self._expect_there(queue)
+            oldest, last = self.oldest(queue), self.last(queue)
+            low, found, spans = max(after + 1, oldest), list[Delivery](), []
+            for frame in reversed(list(self._frames())):
+                first, end = frame.span(queue.number)
+                if end > low:
+                    spans.append((max(first, low), end, frame))
+                if end and first <= low:
+                    break
+            for first, end, frame in reversed(spans):
+                if limit == len(found):
+                    break
+                found += frame.read(queue.number, first, min(end, first + limit - len(found)))
+            return QueuePage(queue, found, oldest, last)
+
+    def named(self, begin: int, end: int, rows_told: Callable[[bytes], Iterable[int]]) -> NDArray[np.int64]:
+        """The rows of the log, of a range, that deliveries name, in ascending order: each delivery's own row, and those
+        that ``rows_told`` finds in what else it has to say. Looks at all deliveries.
+        """
+        with self._reading:
+            frames = list(self._frames())
+        found = [np.empty(0, np.int64)]
+        for frame in frames:
+            rows = frame.array("row")
+            found.append(np.unique(rows[(rows >= begin) & (rows < end)]))
+            told = [row for place in range(len(frame.array("told"))) for row in rows_told(frame.telling(place))]
+            found.append(np.array([row for row in told if begin <= row < end], np.int64))
+        return np.unique(np.concatenate(found))
+
+    def _expect_there(self, queue: Queue) -> None:
+        if queue not in self._known:
+            got = f"{queue.principal} of epoch {queue.epoch}"
+            raise StoreError("a queue that has not ended", got, f"{queue.destination} of {self.directory}")
+
+    def _frames(self) -> Iterator[QueueFrame]:
+        return (frame for file in self._files for frame in file.frames)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        return total(self._files)
+
+    def close(self) -> None:
+        self._committed.close()
+        self._files = []
+
+
+def _identity(directory: Path) -> tuple[int, int]:
+    """What tells a manifest from another one."""
+    found = os.stat(directory / "manifest.json")
+    return found.st_ino, found.st_mtime_ns
+
+
+def unusable(error: OSError, directory: Path) -> StoreError:
+    if isinstance(error, StoreError):
+        return error
+    return StoreError("a directory with queues that can be used", f"{error.strerror or error}", str(directory))
