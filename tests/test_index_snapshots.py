@@ -78,6 +78,24 @@ def test_a_snapshot_is_replaced_by_the_engine_that_came_from_it(tmp_path):
     assert sorted(p.name for p in tmp_path.parent.glob(f".{tmp_path.name}*")) == []
 
 
+def test_how_subscriptions_are_told_is_saved_too(tmp_path):
+    told = [{"initial": True}, {}, {"fields": ["x", "t"], "deliver": {"webhook": "w"}}, {"fields": "none"}]
+    first, second = (
+        [tg.Subscription(f"{name}{i}", "ann", "x > 3", **options) for i, options in enumerate(some)]
+        for name, some in (("a", told), ("b", told[::-1]))
+    )
+    for directory, some in ((tmp_path / "a", first), (tmp_path / "b", second)):
+        engine = tg.Engine([tg.Subscription("ended", "ann", "x > 3", expired=True), *some])
+        engine.unsubscribe("ended")
+        assert list(engine) == some
+        engine.save(directory)
+    engine = tg.Engine.load(tmp_path / "a", tmp_path / "b")
+    assert list(engine) == first + second
+    engine.unsubscribe("a1")
+    engine.save(tmp_path / "c")
+    assert list(tg.Engine.load(tmp_path / "c")) == first[:1] + first[2:] + second
+
+
 @pytest.mark.parametrize("where", [[], ["FALSE"]])
 def test_an_engine_without_clauses_can_be_saved(tmp_path, where):
     made(where).save(tmp_path)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tidegate.delivery_options import STREAM, Deliver, Fields, checked_deliver, checked_fields, destination_of
 from tidegate.errors import PublicationError, SubscriptionError, TidegateError, shown
 from tidegate.foreign_values import plain, point
 from tidegate.moments import micros, moment, zoned
@@ -269,6 +270,10 @@ class Subscription:
     """A standing question: one CQL2 expression, as text or as a CQL2-JSON dict, and who asks it.
 
     It sees the publications whose ``time`` is in [active_from, active_until).
+
+    The rest says what its subscriber is sent, where one is sent anything: with ``initial`` also the valid publications
+    that were there before the subscription, with ``expired`` also what was valid no longer when it was read; of their
+    attributes all, none, or those named by ``fields``; and ``deliver`` is "stream", "mqtt" or {"webhook": name}.
     """
 
     id: str
@@ -276,6 +281,10 @@ class Subscription:
     where: str | dict[str, Any] | bool
     active_from: datetime | None = None
     active_until: datetime | None = None
+    initial: bool = False
+    fields: Fields = "all"
+    expired: bool = False
+    deliver: Deliver = field(default=STREAM, hash=False)
 
     def __post_init__(self) -> None:
         _name(self.id, "the id", "subscription", SubscriptionError)
@@ -288,13 +297,33 @@ class Subscription:
                 object.__setattr__(self, name, zoned(when, name, at, SubscriptionError))
         if self.active_from is not None and self.active_until is not None and self.active_until <= self.active_from:
             raise SubscriptionError("active_until after active_from", self.active_until.isoformat(), at)
+        if not self.is_told_as_usual:
+            for name in ("initial", "expired"):
+                if not isinstance(flag := getattr(self, name), bool):
+                    raise SubscriptionError(f"true or false as {name}", shown(flag), at)
+            object.__setattr__(self, "fields", checked_fields(self.fields, at))
+            object.__setattr__(self, "deliver", checked_deliver(self.deliver, at))
+
+    @property
+    def is_told_as_usual(self) -> bool:
+        """Whether ``initial``, ``fields``, ``expired`` and ``deliver`` are what they are unless they are given."""
+        words = type(self.fields) is str is type(self.deliver)  # an array has no truth value for ``==`` to give
+        return words and (self.initial, self.fields, self.expired, self.deliver) == (False, "all", False, STREAM)
+
+    @property
+    def destination(self) -> str:
+        """``deliver`` as text: ``stream``, ``mqtt`` or ``webhook:NAME``."""
+        return destination_of(self.deliver)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not Subscription:
             return NotImplemented
-        mine = self.id, self.subscriber, self.active_from, self.active_until
-        theirs = other.id, other.subscriber, other.active_from, other.active_until
-        return mine == theirs and _same(self.where, other.where)
+        return self._plain_fields() == other._plain_fields() and _same(self.where, other.where)
+
+    def _plain_fields(self) -> tuple[object, ...]:
+        """All fields but the expression."""
+        times = self.active_from, self.active_until
+        return self.id, self.subscriber, *times, self.initial, self.fields, self.expired, self.deliver
 
 
 def _same(mine: Any, theirs: Any) -> bool:

@@ -97,6 +97,47 @@ def test_what_list_writes_subscribe_reads(tmp_path, place, file):
         assert list(first) == list(second)
 
 
+TOLD = [
+    {"id": "s1", "subscriber": "ann", "where": "a > 1", "initial": True, "fields": ["a", "b"], "expired": True},
+    {"id": "s2", "subscriber": "ann", "where": "a > 1", "fields": "none", "deliver": "mqtt"},
+    {"id": "s3", "subscriber": "ann", "where": "a > 1", "deliver": {"webhook": "alarms"}},
+    {"id": "s4", "subscriber": "ann", "where": "a > 1"},
+]
+
+
+def test_how_a_subscription_is_told_is_read_from_files_and_listed(tmp_path, place):
+    run("subscribe", place, lines(tmp_path / "told.jsonl", TOLD))
+    assert [orjson.loads(line) for line in run("list", place, "--json").stdout.splitlines()] == TOLD
+    cells = tmp_path / "told.csv"
+    cells.write_text(
+        "id,subscriber,where,initial,fields,expired,deliver\n"
+        's1,ann,a > 1,true,"[""a"", ""b""]",true,\n'
+        "s2,ann,a > 1,false,none,,mqtt\n"
+        's3,ann,a > 1,,all,false,"{""webhook"": ""alarms""}"\n'
+        "s4,ann,a > 1,,,,stream\n"
+    )
+    run("subscribe", tmp_path / "second.db", cells)
+    with Registry(place) as first, Registry(tmp_path / "second.db") as second:
+        assert list(first) == list(second)
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("yes,,", "true or false as initial; got 'yes'"),
+        (",[a],", "a JSON array as fields; got '[a]', where"),
+        (",some,", "all, none or a list of names as fields; got 'some'"),
+        (",,sms", "stream, mqtt or {\"webhook\": NAME} as deliver; got 'sms'"),
+    ],
+)
+def test_how_it_is_told_may_be_wrong(tmp_path, place, cell, words):
+    file = tmp_path / "told.csv"
+    file.write_text(f"id,subscriber,where,initial,fields,deliver\ns1,ann,a > 1,{cell}\n")
+    said = refused("subscribe", place, file)
+    assert words in said
+    assert f"{file}, line 2" in said
+
+
 def test_a_registry_that_is_not_there_is_not_made_by_looking(tmp_path, place):
     for command in (("list", place), ("status", place), ("unsubscribe", place, "s1")):
         assert "a registry that exists; got '" in refused(*command)

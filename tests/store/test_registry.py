@@ -181,6 +181,59 @@ def test_a_subscription_comes_back_as_it_was(registry):
     assert list(registry.rows(0, len(given))) == [StoredSubscription.of(s, i) for i, s in enumerate(given, 1)]
 
 
+TOLD = [
+    {},
+    {"initial": True, "expired": True},
+    {"fields": "none", "deliver": "mqtt"},
+    {"fields": ("no2", "Žižkov \0 𝒜", "all"), "deliver": {"webhook": "alarms: 𝒜/1"}},
+    {"fields": ["no2"], "expired": True},
+]
+RECIPIENTS = [
+    ("stream", "all"),
+    ("stream", "all"),
+    ("mqtt", "none"),
+    ("webhook:alarms: 𝒜/1", ("no2", "Žižkov \0 𝒜", "all")),
+    ("stream", ("no2",)),
+]
+
+
+@pytest.mark.contract
+def test_how_a_subscription_is_told_comes_back(registry, monkeypatch):
+    given = [tg.Subscription(f"s{i}", "ann", "a > 1", **told) for i, told in enumerate(TOLD)]
+    registry.subscribe(*given)
+    assert list(registry) == given == [e.subscription for e in registry.listing()]
+    assert [r.subscription for r in registry.rows(0, 9)] == given == [registry.stored(s.id).meant for s in given]
+    registry.unsubscribe("s2", "s3")
+    monkeypatch.setattr("tidegate.store.registry.CHUNK", 2)
+    expected = {i: (f"s{i - 1}", "ann", *told) for i, told in enumerate(RECIPIENTS, 1)}
+    assert registry.recipients([5, 3, 99, 1, 4, 2]) == expected
+    assert registry.recipients([]) == registry.recipients(iter([99])) == {}
+
+
+def test_recipients_are_read_without_an_expression(registry, monkeypatch):
+    registry.subscribe(*made("s1"))
+    monkeypatch.setattr("tidegate.store.registry.as_row", None)
+    assert registry.recipients([1])[1].destination == "stream"
+
+
+def test_initial_is_not_for_patterns(registry):
+    with pytest.raises(tg.SubscriptionError, match="initial: true, which is not for patterns; got topk; at 's1'"):
+        registry.subscribe(tg.Subscription("s1", "ann", "topk(3, 'PT1H', n)", initial=True))
+    assert registry.subscribe(tg.Subscription("s1", "ann", "topk(3, 'PT1H', n)", fields="none", expired=True)) == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", ["fields = 'x'", "fields = '[1]'", "fields = '\"some\"'", "destination = 'x'", "destination = 'webhook:'"]
+)
+def test_what_nobody_can_have_stored_is_refused(tmp_path, wrong):
+    with Registry(tmp_path / "r.db") as registry:
+        registry.subscribe(*made("s1"))
+        registry._database.write(lambda c: c.exec_driver_sql(f"UPDATE tidegate_subscriptions SET {wrong}"))
+        for read in (lambda: list(registry), lambda: registry.recipients([1])):
+            with pytest.raises(tg.StoreError, match=r"as (it was|they were) stored"):
+                read()
+
+
 def test_limits_are_the_registrys(url):
     with Registry(url, limits=tg.Limits(text_length=10)) as registry, pytest.raises(tg.LimitError):
         registry.subscribe(tg.Subscription("s1", "ann", "a > 1 AND b > 1"))

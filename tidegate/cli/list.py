@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import orjson
 import typer
 
 from tidegate.cli.registry_argument import Named, registry
-
-if TYPE_CHECKING:
-    from tidegate.store.registry import RegistryEntry
+from tidegate.cli.subscription_files import record_of
 
 __all__ = ["list_"]
 
@@ -32,7 +30,7 @@ def list_(
         shown = found[:limit] if limit else found
         if as_json:
             for entry in shown:
-                typer.echo(_record(entry))
+                typer.echo(record_of(entry.subscription))
         elif shown:
             width = max(len(entry.subscription.id) for entry in shown)
             names = max(len(entry.subscription.subscriber) for entry in shown)
@@ -46,10 +44,3 @@ def list_(
 
 def _text(where: object) -> str:
     return where if isinstance(where, str) else orjson.dumps(where).decode()
-
-
-def _record(entry: RegistryEntry) -> bytes:
-    one = entry.subscription
-    record = {"id": one.id, "subscriber": one.subscriber, "where": one.where}
-    times = {"active_from": one.active_from, "active_until": one.active_until}
-    return orjson.dumps(record | {name: time for name, time in times.items() if time}, option=orjson.OPT_UTC_Z)

@@ -14,10 +14,18 @@ from tidegate.engine import Engine
 from tidegate.errors import SubscriptionError, TidegateError, shown
 from tidegate.model import Subscription
 
-__all__ = ["FIELDS", "load", "read", "subscription", "subscriptions"]
+__all__ = ["FIELDS", "load", "read", "record_of", "subscription", "subscriptions"]
 
-FIELDS = ("id", "subscriber", "where", "active_from", "active_until")
+#: The fields of a record, and what is left out where it is this.
+_NEEDED = ("id", "subscriber", "where")
+_DEFAULTS = {
+    "active_from": None, "active_until": None, "initial": False, "fields": "all", "expired": False, "deliver": "stream"
+}  # fmt: skip
+FIELDS = (*_NEEDED, *_DEFAULTS)
 _PLAIN = (".cql2", ".txt")
+#: What a cell of CSV begins with if it is JSON, and what it is then.
+_JSON_CELLS = {"where": ("{", "CQL2-JSON"), "fields": ("[", "a JSON array"), "deliver": ("{", "a JSON object")}
+_TRUTH = {"true": True, "false": False}
 
 
 def subscriptions(path: Path) -> Iterator[tuple[FilePosition, Subscription | TidegateError]]:
@@ -75,14 +83,24 @@ def _rows(path: Path) -> Iterator[tuple[FilePosition, dict[str, Any] | TidegateE
     header: list[str] = next((row for _, row, _ in rows), [])
     for place, row, _ in rows:
         record: dict[str, Any] = {name: cell for name, cell in zip(header, row, strict=True) if cell}
-        where = record.get("where", "")
-        if where.startswith("{"):
-            try:
-                record["where"] = orjson.loads(where)
-            except orjson.JSONDecodeError as wrong:
-                yield place, SubscriptionError("CQL2-JSON as where", f"{shown(where)}, where {wrong.msg}", str(place))
-                continue
-        yield place, record
+        try:
+            yield place, {name: _value(name, cell) for name, cell in record.items()}
+        except SubscriptionError as wrong:
+            wrong.at = str(place)
+            yield place, wrong
+
+
+def _value(name: str, cell: str) -> Any:
+    """What a cell of CSV stands for."""
+    if name in ("initial", "expired"):
+        return _TRUTH.get(cell, cell)
+    first, what = _JSON_CELLS.get(name, ("", ""))
+    if not first or not cell.startswith(first):
+        return cell
+    try:
+        return orjson.loads(cell)
+    except orjson.JSONDecodeError as wrong:
+        raise SubscriptionError(f"{what} as {name}", f"{shown(cell)}, where {wrong.msg}") from None
 
 
 def _plain(path: Path) -> Iterator[tuple[FilePosition, dict[str, Any] | TidegateError]]:
@@ -97,9 +115,18 @@ def subscription(record: dict[str, Any]) -> Subscription:
     for name in record:
         if name not in FIELDS:
             raise SubscriptionError(f"the fields {', '.join(FIELDS)}", shown(name))
-    for name in ("id", "subscriber", "where"):
+    for name in _NEEDED:
         if name not in record:
             raise SubscriptionError(f"a field {name}", f"{', '.join(record) or 'none'}")
-    given = {name: record[name] for name in FIELDS[3:] if record.get(name) is not None}
-    times = {name: timestamp(value, name, SubscriptionError) for name, value in given.items()}
-    return Subscription(record["id"], record["subscriber"], record["where"], **times)
+    given = {name: record[name] for name in _DEFAULTS if record.get(name) is not None}
+    for name in ("active_from", "active_until"):
+        if name in given:
+            given[name] = timestamp(given[name], name, SubscriptionError)
+    return Subscription(record["id"], record["subscriber"], record["where"], **given)
+
+
+def record_of(subscription: Subscription) -> bytes:
+    """The line of JSON Lines from which ``subscription`` makes the same again."""
+    fields = {name: getattr(subscription, name) for name in FIELDS}
+    record = {name: value for name, value in fields.items() if name in _NEEDED or value != _DEFAULTS[name]}
+    return orjson.dumps(record, option=orjson.OPT_UTC_Z)

@@ -8,6 +8,7 @@ the two knows the other.
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.errors import SubscriptionError, UnknownSubscription, shown
+from tidegate.errors import SnapshotError, SubscriptionError, UnknownSubscription, shown
 from tidegate.index.batch import text_buffers
 from tidegate.index.overflow_file import OverflowFile
 from tidegate.kernels.identity import text_hashes
@@ -23,7 +24,7 @@ from tidegate.language import from_json, to_json
 from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Subscription
 
-__all__ = ["IDS_OF_DICTIONARY", "SCHEMA", "Catalogue", "restored", "stored"]
+__all__ = ["IDS_OF_DICTIONARY", "SCHEMA", "Catalogue", "restored", "stored", "told_of"]
 
 _INSTANT = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(
@@ -39,6 +40,8 @@ SCHEMA = pa.schema(
 #: The type of ids that are places in a dictionary.
 IDS_OF_DICTIONARY = pa.dictionary(pa.int32(), pa.large_string())
 _NO_TEXTS = pa.array([], pa.large_string())
+#: The key of what ``told_of`` reads in the metadata of a table.
+_TOLD = b"told"
 #: Bytes from which an expression goes to the overflow file.
 _LONG = 4096
 
@@ -51,8 +54,10 @@ class _InOverflowFile(NamedTuple):
 class Catalogue:
     """Subscriptions by number and by id. Numbers are given in order and never used again."""
 
-    def __init__(self, table: pa.Table | None = None) -> None:
+    def __init__(self, table: pa.Table | None = None, told: Mapping[int, Sequence[Any]] | None = None) -> None:
         self._table = SCHEMA.empty_table() if table is None else table
+        #: By number, how subscriptions are told: only of the few that do not leave it at what is usual.
+        self._told = dict(told or {})
         self._added: list[tuple[str, str, str | bytes | _InOverflowFile, Any, Any]] = []
         self._overflow = OverflowFile()
         self._numbers: dict[str, int] | None = None
@@ -91,6 +96,9 @@ class Catalogue:
             data = stored.encode() if isinstance(stored, str) else stored
             stored = _InOverflowFile(self._overflow.append(data), len(data))  # if that fails, nothing has changed
         self.numbers[subscription.id] = number
+        if not subscription.is_told_as_usual:
+            one = subscription
+            self._told[number] = (one.initial, one.fields, one.expired, one.deliver)
         self._added.append(
             (subscription.id, subscription.subscriber, stored, subscription.active_from, subscription.active_until)
         )
@@ -100,12 +108,16 @@ class Catalogue:
         """Forget a subscription and return its number, which is never given again."""
         number = self.number(id)
         del self.numbers[id]
+        self._told.pop(number, None)
         self._removed += 1
         return number
 
     def renumber(self, id: str) -> int:
         """Give a subscription that is otherwise unchanged another number; the old one is never given again."""
-        row, number = self._row(self.number(id)), self.numbers_given
+        before, number = self.number(id), self.numbers_given
+        row = self._row(before)
+        if before in self._told:
+            self._told[number] = self._told.pop(before)
         self._added.append(row)
         self.numbers[id] = number
         self._removed += 1
@@ -121,7 +133,8 @@ class Catalogue:
     def subscription(self, number: int) -> Subscription:
         """The subscription of a number, as it was given."""
         id, subscriber, where, active_from, active_until = self._row(number)
-        return Subscription(id, subscriber, restored(self._text(where)), active_from, active_until)
+        told = self._told.get(number, ())
+        return Subscription(id, subscriber, restored(self._text(where)), active_from, active_until, *told)
 
     def _text(self, where: str | bytes | _InOverflowFile) -> str:
         if isinstance(where, _InOverflowFile):
@@ -211,7 +224,7 @@ class Catalogue:
             return chunks
 
     def table(self, numbers: NDArray[np.int64]) -> pa.Table:
-        """Some subscriptions as a table, to be saved."""
+        """Some subscriptions as a table, to be saved, with how they are told in its metadata."""
         base = self._table.num_rows
         added = [self._added[n - base] for n in numbers[numbers >= base]]
         columns = [
@@ -219,7 +232,18 @@ class Catalogue:
             for i, field in enumerate(SCHEMA)
         ]
         kept = self._table.take(pa.array(numbers[numbers < base]))
-        return pa.concat_tables([kept, pa.table(columns, SCHEMA)]).combine_chunks()
+        table = pa.concat_tables([kept, pa.table(columns, SCHEMA)]).combine_chunks()
+        told = {str(i): self._told[n] for i, n in enumerate(numbers.tolist()) if n in self._told} if self._told else {}
+        return table.replace_schema_metadata({_TOLD: orjson.dumps(told)} if told else None)
+
+
+def told_of(table: pa.Table) -> dict[int, Sequence[Any]]:
+    """How the subscriptions of a saved table are told, by their places in it."""
+    try:
+        told = orjson.loads((table.schema.metadata or {}).get(_TOLD, b"{}"))
+        return {int(place): (a, b, c, d) for place, (a, b, c, d) in told.items()}
+    except (ValueError, TypeError, AttributeError):
+        raise SnapshotError("how subscriptions are told, as it was saved", "something else") from None
 
 
 def _packed(where: str | dict[str, Any] | bool) -> str | bytes:

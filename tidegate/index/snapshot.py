@@ -23,7 +23,7 @@ from tidegate import array_bundle
 from tidegate.errors import SnapshotError, shown
 from tidegate.index import older_snapshots
 from tidegate.index.axes import Axes
-from tidegate.index.catalogue import SCHEMA, Catalogue
+from tidegate.index.catalogue import SCHEMA, Catalogue, told_of
 from tidegate.index.clauses import CLAUSE_ARRAYS, Clauses, TextConstants
 from tidegate.index.drivers import Drivers
 from tidegate.index.index import Index
@@ -152,12 +152,13 @@ def load(*directories: str | os.PathLike[str]) -> tuple[Index, Catalogue]:
 
 def assembled(parts: Sequence[tuple[Segment, pa.Table]]) -> tuple[Index, Catalogue]:
     """One index over segments that were each saved by themselves."""
-    segments, count = [], 0
+    segments, count, told = [], 0, dict[int, Sequence[Any]]()
     for segment, subscriptions in parts:
+        told |= {count + place: options for place, options in told_of(subscriptions).items()}
         segments.append(segment.shifted(count) if count else segment)
         count += subscriptions.num_rows
     table = pa.concat_tables([subscriptions for _, subscriptions in parts]) if parts else None
-    return Index(segments, count), Catalogue(table)
+    return Index(segments, count), Catalogue(table, told)
 
 
 def count(directory: str | os.PathLike[str]) -> int:

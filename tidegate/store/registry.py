@@ -25,7 +25,20 @@ from tidegate.store.database import CHUNK, Database, key
 from tidegate.store.database_url import address, file
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.ontology_renewal import UnrenewableSubscription, renew
-from tidegate.store.registry_tables import FIELDS, PART, ROWS, active, as_row, current, record, tick, when
+from tidegate.store.registry_tables import (
+    FIELDS,
+    PART,
+    RECIPIENT,
+    ROWS,
+    Recipient,
+    active,
+    as_recipient,
+    as_row,
+    current,
+    record,
+    tick,
+    when,
+)
 from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.store.version_readers import Reader, Readers, check_number, now
 from tidegate.subscriptions import compile_subscription
@@ -140,7 +153,8 @@ class Registry(Closing):
             ids.add(subscription.id)
             meant, asked = self_contained(subscription, self._limits)
             expressions.append((stored(meant), None if asked is None else stored(asked)))
-            for text in (subscription.id, subscription.subscriber, *expressions[-1]):
+            texts = (subscription.id, subscription.subscriber, *expressions[-1], subscription.destination)
+            for text in texts:  # fields are JSON, which writes NUL in other characters
                 if text is not None and "\0" in text:  # PostgreSQL takes no text with NUL
                     raise SubscriptionError("text without the character NUL", shown(text), shown(subscription.id))
         return expressions
@@ -232,6 +246,18 @@ class Registry(Closing):
         statement = select(ROWS.c.since, ROWS.c.until).where(ROWS.c.until > after, ROWS.c.until <= upto)
         with self._database.read() as connection:
             return [(since, until) for since, until in connection.execute(statement.order_by(ROWS.c.until))]
+
+    def recipients(self, sinces: Iterable[int]) -> dict[int, Recipient]:
+        """Whom the subscriptions made at these versions tell; also those that have ended, as long as they are kept.
+
+        Expressions are not even read.
+        """
+        wanted, found = [int(since) for since in sinces], dict[int, Recipient]()
+        with self._database.read() as connection:
+            for at in range(0, len(wanted), CHUNK):
+                some = select(*RECIPIENT).where(ROWS.c.since.in_(wanted[at : at + CHUNK]))
+                found |= {row[0]: as_recipient(row) for row in connection.execute(some)}
+        return found
 
     def _rows(self, statement: Select[Any]) -> Iterator[StoredSubscription]:
         """Rows as they come from the database, never all at once in memory."""

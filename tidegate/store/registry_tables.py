@@ -9,19 +9,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import product
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
+import orjson
 from sqlalchemy import Column, Connection, Index, MetaData, Select, Table, inspect, select, update
 from sqlalchemy.schema import CreateColumn
 
-from tidegate.errors import StoreError, shown
+from tidegate.delivery_options import STREAM, Fields, checked_deliver, checked_fields, deliver_of
+from tidegate.errors import StoreError, SubscriptionError, shown
 from tidegate.model import NAME_LENGTH, Subscription, micros, moment
 from tidegate.store.database import NUMBER, OPTIONS, insert_new, key, words
 from tidegate.store.schema import SchemaPart
 from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.store.version_readers import Readers
 
-__all__ = ["FIELDS", "PART", "ROWS", "active", "as_row", "current", "record", "tick", "when"]
+__all__ = [
+    "FIELDS",
+    "PART",
+    "RECIPIENT",
+    "ROWS",
+    "Recipient",
+    "active",
+    "as_recipient",
+    "as_row",
+    "current",
+    "record",
+    "tick",
+    "when",
+]
 
 _TABLES = MetaData()
 _CLOCK = Table(
@@ -32,7 +47,8 @@ _CLOCK = Table(
     **OPTIONS,
 )
 #: ``expression`` is what is matched. ``asked`` is the expression it was made from, where that names terms of an
-#: ontology and so may come to mean something else.
+#: ontology and so may come to mean something else. The last four are NULL where a subscription has the default;
+#: ``fields`` is JSON and ``destination`` the text of ``deliver``.
 ROWS = Table(
     "tidegate_subscriptions",
     _TABLES,
@@ -47,6 +63,10 @@ ROWS = Table(
     Column("active_until", NUMBER),
     Column("created", NUMBER, nullable=False),
     Column("asked", words()),
+    Column("initial", NUMBER),
+    Column("fields", words()),
+    Column("expired", NUMBER),
+    Column("destination", words()),
     Index("tidegate_subscriptions_id", "id_key"),
     Index("tidegate_subscriptions_until", "until"),
     Index("tidegate_subscriptions_subscriber", "subscriber_key"),
@@ -62,7 +82,22 @@ FIELDS = (
     ROWS.c.active_from,
     ROWS.c.active_until,
     ROWS.c.asked,
+    ROWS.c.initial,
+    ROWS.c.fields,
+    ROWS.c.expired,
+    ROWS.c.destination,
 )
+#: What ``as_recipient`` reads.
+RECIPIENT = (ROWS.c.since, ROWS.c.id, ROWS.c.subscriber, ROWS.c.destination, ROWS.c.fields)
+
+
+class Recipient(NamedTuple):
+    """Whom a subscription tells of a match, where to, and with which fields. ``id`` is the subscriber's own."""
+
+    id: str
+    subscriber: str
+    destination: str
+    fields: Fields
 
 
 # --- versions of the tables -----------------------------------------------------------------------------------------
@@ -75,13 +110,23 @@ def _create(connection: Connection) -> None:
 
 
 def _keep_what_was_asked(connection: Connection) -> None:
-    """Add the column ``asked``. Tables made just now have it already, and an interrupted upgrade may have added it."""
-    if ROWS.c.asked.name not in {column["name"] for column in inspect(connection).get_columns(ROWS.name)}:
-        column = CreateColumn(ROWS.c.asked).compile(dialect=connection.dialect)
-        connection.exec_driver_sql(f"ALTER TABLE {ROWS.name} ADD COLUMN {column}")
+    _add_columns(connection, ROWS.c.asked)
 
 
-PART = SchemaPart("registry", (_create, _keep_what_was_asked))
+def _keep_what_is_delivered(connection: Connection) -> None:
+    _add_columns(connection, ROWS.c.initial, ROWS.c.fields, ROWS.c.expired, ROWS.c.destination)
+
+
+def _add_columns(connection: Connection, *wanted: Column[Any]) -> None:
+    """Add columns. Tables made just now have them already, and an interrupted upgrade may have added some."""
+    there = {column["name"] for column in inspect(connection).get_columns(ROWS.name)}
+    for column in wanted:
+        if column.name not in there:
+            declared = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {ROWS.name} ADD COLUMN {declared}")
+
+
+PART = SchemaPart("registry", (_create, _keep_what_was_asked, _keep_what_is_delivered))
 
 
 # --- the clock ------------------------------------------------------------------------------------------------------
@@ -120,6 +165,10 @@ def record(since: int, subscription: Subscription, expression: str, asked: str |
         "active_until": None if s.active_until is None else micros(s.active_until),
         "created": created,
         "asked": asked,
+        "initial": 1 if s.initial else None,
+        "fields": None if s.fields == "all" else orjson.dumps(s.fields).decode(),
+        "expired": 1 if s.expired else None,
+        "destination": None if s.destination == STREAM else s.destination,
     }
 
 
@@ -127,9 +176,37 @@ def as_row(fields: Sequence[Any]) -> StoredSubscription:
     """The subscription of a row, as it is read. A row that we cannot have written is an error."""
     if tuple(map(type, fields)) not in _KINDS:
         _refuse(fields)
-    since, until, id, subscriber, expression, begin, end, asked = fields
+    since, until, id, subscriber, expression, begin, end, asked, initial, names, expired, destination = fields
     times = (None if begin is None else when(begin, fields), None if end is None else when(end, fields))
-    return StoredSubscription(since, until, id, subscriber, expression, *times, asked)
+    told, place = _fields(names, fields), _destination(destination, fields)
+    return StoredSubscription(
+        since, until, id, subscriber, expression, *times, asked, bool(initial), told, bool(expired), place
+    )
+
+
+def as_recipient(row: Sequence[Any]) -> Recipient:
+    """What a row says of deliveries, as it is read. A row that we cannot have written is an error."""
+    _, id, subscriber, destination, names = row
+    return Recipient(id, subscriber, _destination(destination, row), _fields(names, row))
+
+
+def _fields(names: Any, row: Sequence[Any]) -> Fields:
+    if names is None:
+        return "all"
+    try:
+        return checked_fields(orjson.loads(names), "")
+    except (ValueError, TypeError):  # ``SubscriptionError`` is one
+        raise StoreError("fields as they were stored", shown(names), _place(row)) from None
+
+
+def _destination(destination: Any, row: Sequence[Any]) -> str:
+    if destination is None:
+        return STREAM
+    try:
+        checked_deliver(deliver_of(destination), "")
+    except (SubscriptionError, AttributeError):
+        raise StoreError("a destination as it was stored", shown(destination), _place(row)) from None
+    return str(destination)
 
 
 def when(micros: Any, fields: Sequence[Any]) -> datetime:
@@ -141,7 +218,10 @@ def when(micros: Any, fields: Sequence[Any]) -> datetime:
 
 
 _MAYBE_NUMBER, _MAYBE_TEXT = (int, type(None)), (str, type(None))
-_ALLOWED = ((int,), _MAYBE_NUMBER, (str,), (str,), (str,), _MAYBE_NUMBER, _MAYBE_NUMBER, _MAYBE_TEXT)
+_ALLOWED = (
+    *((int,), _MAYBE_NUMBER, (str,), (str,), (str,), _MAYBE_NUMBER, _MAYBE_NUMBER, _MAYBE_TEXT),
+    *(_MAYBE_NUMBER, _MAYBE_TEXT, _MAYBE_NUMBER, _MAYBE_TEXT),
+)
 #: The types that the values of a row can have together.
 _KINDS = frozenset(product(*_ALLOWED))
 
@@ -152,7 +232,7 @@ def _refuse(fields: Sequence[Any]) -> NoReturn:
         for column, value, allowed in zip(FIELDS, fields, _ALLOWED, strict=True)
         if type(value) not in allowed
     )
-    number = name in ("since", "until", "active_from", "active_until")
+    number = name in ("since", "until", "active_from", "active_until", "initial", "expired")
     raise StoreError(f"{'a whole number' if number else 'text'} as {name}", shown(value), _place(fields))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
+from tidegate.delivery_options import STREAM, Fields, deliver_of
 from tidegate.errors import StoreError, shown
 from tidegate.index.catalogue import restored, stored
 from tidegate.model import Subscription
@@ -16,7 +17,7 @@ class StoredSubscription(NamedTuple):
     """Made at version ``since``, ended at ``until`` if it has; ``where`` is CQL2 text or the text of CQL2-JSON.
 
     ``where`` is what is matched. If the subscription was written with terms of an ontology, ``where`` is expanded and
-    ``asked`` is the expression as it was given.
+    ``asked`` is the expression as it was given. ``destination`` is the text of ``deliver``.
     """
 
     since: int
@@ -27,12 +28,19 @@ class StoredSubscription(NamedTuple):
     active_from: datetime | None
     active_until: datetime | None
     asked: str | None = None
+    initial: bool = False
+    fields: Fields = "all"
+    expired: bool = False
+    destination: str = STREAM
 
     @staticmethod
     def of(subscription: Subscription, since: int) -> StoredSubscription:
         """The row of a subscription that is made now."""
         s = subscription
-        return StoredSubscription(since, None, s.id, s.subscriber, stored(s.where), s.active_from, s.active_until)
+        return StoredSubscription(
+            *(since, None, s.id, s.subscriber, stored(s.where), s.active_from, s.active_until),
+            *(None, s.initial, s.fields, s.expired, s.destination),
+        )
 
     @property
     def subscription(self) -> Subscription:
@@ -49,4 +57,6 @@ class StoredSubscription(NamedTuple):
             expression = restored(where)
         except ValueError as wrong:
             raise StoreError("an expression as it was stored", f"{shown(where)}, where {wrong}", self.id) from None
-        return Subscription(self.id, self.subscriber, expression, self.active_from, self.active_until)
+        names, times = (self.id, self.subscriber), (self.active_from, self.active_until)
+        deliver = deliver_of(self.destination)
+        return Subscription(*names, expression, *times, self.initial, self.fields, self.expired, deliver)

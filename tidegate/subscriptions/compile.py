@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from tidegate.errors import LimitError, TypeMismatch
+from tidegate.errors import LimitError, SubscriptionError, TypeMismatch
 from tidegate.language import from_json, parse, to_json
 from tidegate.language.limits import DEFAULT_LIMITS, Limits
 from tidegate.language.text_position import located, position_of
@@ -43,6 +43,8 @@ def compile_subscription(subscription: Subscription, limits: Limits) -> Filter |
     """The filter or pattern of a subscription. Its time of activity is added as a range of ``time`` like any other."""
     found = compile_where(expression_of(subscription, limits), subscription.where, limits, activity(subscription))
     if isinstance(found, Pattern):
+        if subscription.initial:
+            raise SubscriptionError("a filter with initial: true, which is not for patterns", found.family)
         begins, ends = (None if w is None else micros(w) for w in (subscription.active_from, subscription.active_until))
         found = replace(found, begins=begins, ends=ends)
     return found
