@@ -226,9 +226,9 @@ def test_what_a_body_looks_like():
     )
     [text] = stored_bodies.of_publications([p])
     assert text == (
-        '{"start":false,"end":false,"location":[8.5,47.25],"valid_until":"2026-11-15T13:00:00+00:00","attributes":'
+        '{"start":false,"end":false,"location":[8.5,47.25],"valid_until":"2026-11-15T13:00:00.000000Z","attributes":'
         '{"no2":41.5,"tags":["a"],"wave":[1.0,{"gap":"NaN"}],"spot":{"lon":8.5,"lat":47.0},'
-        '"when":{"timestamp":"2026-11-15T12:00:00+00:00"},"day":{"date":"2026-01-02"}}}'
+        '"when":{"timestamp":"2026-11-15T12:00:00.000000Z"},"day":{"date":"2026-01-02"}}}'
     )
     assert stored_bodies.of_publications([Publication("p", "z7", NOON, start=NOON, end=NOON)]) == ["{}"]
     assert stored_bodies.of_publications([Publication("p", "z7", NOON, start=NOON, phase="START")]) == ["{}"]

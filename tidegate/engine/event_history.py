@@ -21,7 +21,8 @@ from tidegate.index.batch import ArrowBatch, Batch, ObjectBatch
 from tidegate.index.patterns import Passed
 from tidegate.kernels.past_records import BEGINS_EVENT, ENDS_EVENT, NOT_REMEMBERED, REFUSALS
 from tidegate.patterns.past import Elder, Fates, Leaving
-from tidegate.records.stored_bodies import listed, of_publications, of_table, tables
+from tidegate.records.json_values import listed
+from tidegate.records.stored_bodies import of_publications, of_table, tables
 
 __all__ = [
     "BegunEvent",

@@ -9,15 +9,13 @@ Everything is restored as expressions see it. Knows nothing of databases, nor of
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime
 from itertools import chain
-from math import inf, isfinite, nan
+from math import inf, nan
 from typing import Any, Protocol
 
 import numpy as np
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from tidegate.errors import PublicationError
 from tidegate.model import RESERVED, Publication, moment
@@ -25,6 +23,7 @@ from tidegate.records.attribute_expansion import MOST_TEXTS
 from tidegate.records.columns import Mask
 from tidegate.records.columns import tables as columns_of
 from tidegate.records.json_column import INSTANT, field
+from tidegate.records.json_values import json_value, json_values, listed, stamp, stamps
 from tidegate.records.record import publication
 from tidegate.records.tables import Kinds, Part, Rows, apart, kinds_of, merged
 
@@ -71,68 +70,30 @@ def of_publications(given: Iterable[Publication], *, whole: bool = False) -> lis
 def _record(p: Publication, whole: bool) -> Record:
     record: Record = {}
     if whole:
-        record = {"id": p.id, "source": p.source, "time": _stamp(p.time)}
+        record = {"id": p.id, "source": p.source, "time": stamp(p.time)}
         if p.phase is not None:
             record["phase"] = p.phase
     for name, when in (("start", p.start), ("end", p.end)):
         if whole or p.phase == _UNTOLD[name]:
             if when is not None:
-                record[name] = _stamp(when)
+                record[name] = stamp(when)
         elif when is None:
             record[name] = False
     if p.location is not None:
         record["location"] = p.location
     if p.valid_until is not None:
-        record["valid_until"] = _stamp(p.valid_until)
+        record["valid_until"] = stamp(p.valid_until)
     if p.attributes:
         record["attributes"] = {
-            name: value if type(value) in _PLAIN else _json(value) for name, value in p.attributes.items()
+            name: value if type(value) in _PLAIN else json_value(value) for name, value in p.attributes.items()
         }
     return record
-
-
-def _json(value: Any) -> Any:
-    """A value of an attribute as JSON."""
-    if isinstance(value, bool | str | int):
-        return value
-    if isinstance(value, float):
-        return float(value) if isfinite(value) else {"gap": _gap(value)}
-    if isinstance(value, datetime):
-        return {"timestamp": _stamp(value)}
-    if isinstance(value, date):
-        return {"date": value.isoformat()}
-    if isinstance(value, tuple):
-        return _point(value)
-    if value is None:
-        return None
-    return value if _is_plain(value) else [_json(item) for item in value]
-
-
-def _is_plain(members: list[Any]) -> bool:
-    """Whether JSON can express all members as they are."""
-    kinds = set(map(type, members))
-    if kinds == {float}:
-        return all(map(isfinite, members))
-    return kinds <= _TEXTS_AND_TRUTHS or kinds == {int}
-
-
-def _gap(number: float) -> str:
-    return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"
-
-
-def _stamp(when: datetime) -> str:
-    return when.astimezone(UTC).isoformat()
-
-
-def _point(point: tuple[float, float]) -> Record:
-    return {"lon": point[0], "lat": point[1]}
 
 
 def _text(record: Record) -> str:
     return orjson.dumps(record).decode()
 
 
-_TEXTS_AND_TRUTHS = frozenset({bool, str})
 #: Types of single values that need no conversion to JSON.
 _PLAIN = frozenset({bool, str, float, int})
 _NUMBERS = frozenset({bool, float, int, type(None)})
@@ -145,8 +106,8 @@ def of_table(given: pa.Table | Mapping[str, pa.Array], *, whole: bool = False) -
     fields: dict[str, list[Any]] = {} if whole else _bounds(columns, length)
     for name in (*_BESIDE, *_OTHERS) if whole else _OTHERS:
         if name in columns:
-            fields[name] = _values(columns[name], is_attribute=False)
-    attributes = {name: _values(column) for name, column in columns.items() if name not in RESERVED}
+            fields[name] = json_values(columns[name], is_attribute=False)
+    attributes = {name: json_values(column) for name, column in columns.items() if name not in RESERVED}
     members = [_members(name, values) for name, values in fields.items()]
     if attributes:
         inner = map(b"".join, zip(*(_members(name, values) for name, values in attributes.items()), strict=True))
@@ -175,55 +136,12 @@ def _bounds(columns: Mapping[str, pa.ChunkedArray | pa.Array], length: int) -> d
     for name, untold in _UNTOLD.items():
         column = columns.get(name)
         if column is None or column.null_count or untold in phases:
-            stamps = [None] * length if column is None else _stamps(column)
+            texts = [None] * length if column is None else stamps(column)
             bounds[name] = [
-                stamp if phase == untold else False if stamp is None else None
-                for stamp, phase in zip(stamps, phases, strict=True)
+                text if phase == untold else False if text is None else None
+                for text, phase in zip(texts, phases, strict=True)
             ]
     return bounds
-
-
-def listed(column: pa.ChunkedArray | pa.Array) -> list[Any]:
-    """The values of a column as ``to_pylist`` gives them, but faster for most types."""
-    kind = column.type
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    is_plain = column.null_count == 0 and pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)
-    values: list[Any]
-    values = column.to_numpy(zero_copy_only=False).tolist() if is_text or is_plain else column.to_pylist()
-    return values
-
-
-def _values(column: pa.ChunkedArray | pa.Array, is_attribute: bool = True) -> list[Any]:
-    """The values of a column as JSON."""
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return _values(column.cast(kind.value_type), is_attribute)
-    if pa.types.is_timestamp(kind):
-        stamps = _stamps(column)
-        return [None if s is None else {"timestamp": s} for s in stamps] if is_attribute else stamps
-    if pa.types.is_date(kind):
-        return [None if day is None else {"date": day.isoformat()} for day in column.to_pylist()]
-    if pa.types.is_struct(kind):
-        lons, lats = (listed(pc.struct_field(column, part).cast(pa.float64())) for part in ("lon", "lat"))
-        points = [None if point[0] is None else point for point in zip(lons, lats, strict=True)]
-        return [None if point is None else _point(point) for point in points] if is_attribute else points
-    values = listed(column)
-    if pa.types.is_nested(kind):
-        member = kind.value_type
-        if pa.types.is_temporal(member) or pa.types.is_floating(member):
-            return [None if value is None else _json(value) for value in values]
-    elif pa.types.is_decimal(kind):
-        return [None if value is None else float(value) for value in values]
-    return values
-
-
-def _stamps(column: pa.ChunkedArray | pa.Array) -> list[str | None]:
-    if column.type != INSTANT:
-        if column.type.unit == "ns":  # floored, also before 1970
-            column = pc.floor_temporal(column.cast(pa.timestamp("ns", "UTC")), unit="microsecond")
-        column = column.cast(INSTANT)
-    texts = column.cast(pa.timestamp("us")).cast(pa.string())  # a zone would take most of the time
-    return listed(pc.binary_join_element_wise(pc.binary_replace_slice(texts, 10, 11, "T"), "Z", ""))
 
 
 # --- from texts -----------------------------------------------------------------------------------------------------

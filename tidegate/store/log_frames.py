@@ -16,7 +16,22 @@ import pyarrow as pa
 
 from tidegate.errors import StoreError, shown
 
-__all__ = ["BATCH", "HEADER", "LOST", "PART", "SCHEMA", "Frame", "Header", "Slice", "packed", "read", "whole"]
+__all__ = [
+    "BATCH",
+    "HEADER",
+    "LOST",
+    "PART",
+    "SCHEMA",
+    "Frame",
+    "Header",
+    "Slice",
+    "after",
+    "frame_at",
+    "mapped",
+    "packed",
+    "read",
+    "whole",
+]
 
 #: Kinds of frames: the columns of batches that follow; a batch after which more of the same append comes; a batch that
 #: is the last of its append. An append of which the last batch is missing was never finished. ``LOST`` stands where
@@ -107,33 +122,53 @@ def read(slice: Slice) -> Iterator[Frame]:
     the frames before it were given.
     """
     try:
-        with pa.memory_map(slice.file) as mapped:
-            file = mapped.read_buffer(slice.last_byte)
+        file = mapped(slice.file, slice.last_byte)
     except FileNotFoundError:
         raise StoreError("rows that are kept", f"rows {slice.first_row} and on, dropped", slice.file) from None
-    except (OSError, pa.ArrowException) as error:
-        raise StoreError("a file of the log", f"{error}", slice.file) from None
-    if file.size < slice.last_byte:
-        raise StoreError(f"a file of {slice.last_byte} bytes or more", f"{file.size} bytes", slice.file)
     schemas: dict[int, pa.Schema] = {}
     at, row = slice.first_byte, slice.first_row
     while at < slice.last_byte:
-        try:
-            header, message = _verified(file, at)
-            if header.first_row != row:
-                raise _Damaged(f"row {header.first_row} where row {row} belongs")
-            batch = None
-            if header.kind in (PART, BATCH):
-                if header.schema_at not in schemas:
-                    schemas[header.schema_at] = _schema(file, header.schema_at)
-                batch = _batch(message, schemas[header.schema_at], header.rows)
-        except _Damaged as error:
-            raise StoreError("a whole frame of the log", f"{error}", f"byte {at} of {slice.file}") from None
+        header, batch = frame_at(file, at, row, schemas, slice.file)
         if batch is not None:
             yield Frame(batch, header.version, header.appended, header.first_row)
         at, row = after(at, header), row + header.rows
     if row != slice.first_row + slice.rows:
         raise StoreError(f"{slice.rows} rows", f"{row - slice.first_row}", f"{slice.file} from {slice.first_byte} on")
+
+
+def mapped(path: str, size: int) -> pa.Buffer:
+    """The first bytes of a file of the log, mapped; ``FileNotFoundError`` where it was dropped."""
+    try:
+        with pa.memory_map(path) as opened:
+            file = opened.read_buffer(size)
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError("a file of the log", f"{error}", path) from None
+    if file.size < size:
+        raise StoreError(f"a file of {size} bytes or more", f"{file.size} bytes", path)
+    return file
+
+
+def frame_at(
+    file: pa.Buffer, at: int, row: int, schemas: dict[int, pa.Schema], path: str, is_verified: bool = False
+) -> tuple[Header, pa.RecordBatch | None]:
+    """The frame at a byte of a mapped file, where a row is due, and its batch, if it is a frame of publications.
+
+    ``schemas`` has those of the file that were read before. What was compared with its checksum before, as the caller
+    says with ``is_verified``, is not compared again.
+    """
+    try:
+        header, message = _verified(file, at, is_verified)
+        if header.first_row != row:
+            raise _Damaged(f"row {header.first_row} where row {row} belongs")
+        if header.kind not in (PART, BATCH):
+            return header, None
+        if header.schema_at not in schemas:
+            schemas[header.schema_at] = _schema(file, header.schema_at)
+        return header, _batch(message, schemas[header.schema_at], header.rows, is_verified)
+    except _Damaged as error:
+        raise StoreError("a whole frame of the log", f"{error}", f"byte {at} of {path}") from None
 
 
 class _Damaged(Exception):
@@ -145,7 +180,7 @@ def after(at: int, header: Header) -> int:
     return at + HEADER + header.size + _padding(header.size)
 
 
-def _verified(file: pa.Buffer, at: int) -> tuple[Header, pa.Buffer]:
+def _verified(file: pa.Buffer, at: int, is_verified: bool = False) -> tuple[Header, pa.Buffer]:
     """The header and the message of the frame at a byte, if its checksum says that both are as they were written."""
     if not 0 <= at <= file.size - HEADER:
         raise _Damaged("no header")
@@ -157,7 +192,7 @@ def _verified(file: pa.Buffer, at: int) -> tuple[Header, pa.Buffer]:
     if not 0 <= header.size <= file.size - at - HEADER:
         raise _Damaged(f"{header.size} bytes as its size")
     message = file.slice(at + HEADER, header.size)
-    if zlib.crc32(message, zlib.crc32(fields[_UNCHECKED:])) != check:
+    if not is_verified and zlib.crc32(message, zlib.crc32(fields[_UNCHECKED:])) != check:
         raise _Damaged("one that is not as it was written, by its checksum")
     if header.kind not in (SCHEMA, PART, BATCH, LOST):
         raise _Damaged(f"kind {header.kind}")
@@ -174,11 +209,12 @@ def _schema(file: pa.Buffer, at: int) -> pa.Schema:
         raise _Damaged(f"{error}") from None
 
 
-def _batch(message: pa.Buffer, schema: pa.Schema, rows: int) -> pa.RecordBatch:
+def _batch(message: pa.Buffer, schema: pa.Schema, rows: int, is_verified: bool) -> pa.RecordBatch:
     """The batch of a frame. What Arrow finds wrong with it, a reader would not survive."""
     try:
         batch = pa.ipc.read_record_batch(message, schema)
-        batch.validate(full=True)
+        if not is_verified:
+            batch.validate(full=True)
     except (pa.ArrowException, OSError) as error:  # Arrow's own is an OSError
         raise _Damaged(f"{error}") from None
     if batch.num_rows != rows:

@@ -20,7 +20,17 @@ from numpy.typing import NDArray
 from tidegate.closing import Closing
 from tidegate.errors import StoreError
 
-__all__ = ["ENTRY", "DurableEntry", "LogSegment", "data_file", "entry_of", "index_file", "packed_entries", "segments"]
+__all__ = [
+    "ENTRY",
+    "DurableEntry",
+    "LogSegment",
+    "data_file",
+    "entry_of",
+    "index_file",
+    "packed_entries",
+    "segments",
+    "valid_entries",
+]
 
 _ENTRY = struct.Struct("<qqqqQ")
 ENTRY = _ENTRY.size
@@ -59,6 +69,12 @@ def _checks(fields: NDArray[np.int64]) -> NDArray[np.uint64]:
     return sums + _EXTRA
 
 
+def valid_entries(table: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of some entries, a row of five numbers each, are as they were written."""
+    good: NDArray[np.bool_] = _checks(np.ascontiguousarray(table[:, :4])) == table[:, 4].view(np.uint64)
+    return good
+
+
 def packed_entries(entries: Sequence[DurableEntry]) -> bytes:
     """The bytes of entries."""
     if len(entries) == 1:
@@ -87,7 +103,7 @@ def _good_entries(data: bytes, after: DurableEntry) -> tuple[int, DurableEntry]:
         return 0, after
     table = np.frombuffer(data, np.int64, 5 * (len(data) // ENTRY)).reshape(-1, 5)
     fields = table[:, :4]
-    good = _checks(np.ascontiguousarray(fields)) == table[:, 4].view(np.uint64)
+    good = valid_entries(table)
     before = np.concatenate([[after], fields[:-1]])
     good &= (fields[:, :2] > before[:, :2]).all(axis=1) & (fields[:, 2] >= before[:, 2])
     count = len(good) if good.all() else int(np.argmin(good))

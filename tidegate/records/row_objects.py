@@ -1,0 +1,44 @@
+"""Rows of Arrow columns as publications in JSON's terms: the dicts that readers of a log are given.
+
+The opposite of ``record``, which makes publications of such dicts: ``row_objects`` gives objects that it takes. Times
+are texts of RFC 3339 in UTC, with microseconds. Knows neither files nor what is wrong with a publication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pyarrow as pa
+
+from tidegate.model import RESERVED
+from tidegate.records.json_values import json_values
+
+__all__ = ["row_objects"]
+
+_FIELDS = ("start", "end", "phase", "location", "valid_until")
+
+
+def row_objects(table: pa.Table, wanted: Collection[str] | None = None) -> list[dict[str, Any]]:
+    """A dict for each row, with the wanted attributes or all under ``attributes``, and without what the row lacks.
+
+    A point is ``{"lon", "lat"}``, a timestamp among the attributes ``{"timestamp"}``, a date ``{"date"}``.
+    """
+    names = table.column_names
+    columns = [json_values(table.column(name), is_attribute=False) for name in ("id", "source", "time")]
+    found = [{"id": id, "source": source, "time": time} for id, source, time in zip(*columns, strict=True)]
+    for name in _FIELDS:
+        if name in names:
+            _put(found, name, json_values(table.column(name), is_attribute=name == "location"))
+    attributes: list[dict[str, Any]] = [{} for _ in found]
+    for name in names:
+        if name not in RESERVED and (wanted is None or name in wanted):
+            _put(attributes, name, json_values(table.column(name), gaps=False))
+    _put(found, "attributes", attributes)
+    return found
+
+
+def _put(rows: list[dict[str, Any]], name: str, values: list[Any]) -> None:
+    for row, value in zip(rows, values, strict=True):
+        if value is not None:
+            row[name] = value

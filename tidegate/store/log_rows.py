@@ -1,0 +1,168 @@
+"""Reading the log by row number: what each of some publications said, as plain dicts.
+
+A queue refers to publications by their rows; ``LogRows`` gives what a reader of the queue is shown. It keeps segments
+mapped and frames decoded between calls, a bounded number of each. Knows nothing of queues, nor of who may see what.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tidegate.closing import Closing
+from tidegate.errors import StoreError
+from tidegate.records.row_objects import row_objects
+from tidegate.store.log_segment import segments
+from tidegate.store.row_segment import RowSegment
+
+__all__ = ["LogRows"]
+
+#: What stands in place of a publication of which nothing is known: gone by retention, or given up as damaged.
+_GONE: dict[str, Any] = {"gone": True}
+_LOST: dict[str, Any] = {"lost": True}
+#: Segments that are mapped at a time.
+_SEGMENTS = 64
+
+_Rows = NDArray[np.int64]
+#: A segment and the position of a schema in it: batches of one schema are read together.
+_Schema = tuple[int, int]
+
+
+class LogRows(Closing):
+    """The publications of the log in a directory, by row. Threads may share one; ``frames`` are kept decoded."""
+
+    def __init__(self, directory: str | os.PathLike[str], *, frames: int = 1024) -> None:
+        self.directory, self._most = Path(directory).absolute(), frames
+        self._lock = threading.RLock()
+        self._firsts: list[int] = []
+        self._listed = -1
+        self._open: OrderedDict[int, RowSegment] = OrderedDict()
+        self._frames: OrderedDict[tuple[int, int], tuple[int, int, pa.RecordBatch | None]] = OrderedDict()
+        self._is_closed = False
+
+    def publications(self, rows: Sequence[int] | _Rows, fields: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """The publication of each row, in the order of the rows, with the attributes ``fields``, or all of them.
+
+        ``{"gone": True}`` where the log does not have the row any more, ``{"lost": True}`` where its frame was damaged
+        and given up. A row that is not in the log yet is an error, and so is a frame that is damaged.
+        """
+        wanted = np.asarray(rows, np.int64)
+        found = [_GONE.copy() for _ in wanted]
+        if len(wanted):
+            with self._lock:
+                self._refresh(int(wanted.max()), int(wanted.min()))
+                order = np.argsort(wanted, kind="stable")
+                firsts = np.array([*self._firsts, np.iinfo(np.int64).max], np.int64)
+                cuts = np.searchsorted(wanted[order], firsts)
+                for first, low, high in zip(self._firsts, cuts, cuts[1:], strict=False):
+                    if low < high:
+                        self._read(first, wanted, order[low:high], fields, found)
+        return found
+
+    def _refresh(self, last: int, first: int) -> None:
+        """Know the segments of now, of which those that were dropped are closed, and that all rows are durable."""
+        if self._is_closed:
+            raise StoreError("an open log", "one that was closed", str(self.directory))
+        try:
+            changed = os.stat(self.directory).st_mtime_ns
+            if changed != self._listed:
+                self._list(changed)
+            end = self._end()
+            if last >= end:  # a time of change is coarse: there may be another segment nevertheless
+                self._list(changed)
+                end = self._end()
+        except OSError as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError("a log", f"{error.strerror or error}", str(self.directory)) from None
+        if not 0 <= first <= last < end:
+            got = f"row {first if first < 0 else last}"
+            raise StoreError(f"rows before {end}, the end of the log", got, str(self.directory))
+
+    def _list(self, changed: int) -> None:
+        self._firsts, self._listed = segments(self.directory), changed
+        for dropped in [row for row in self._open if row < self._firsts[0]]:
+            self._open.pop(dropped).close()
+        for key in [key for key in self._frames if key[0] < self._firsts[0]]:
+            del self._frames[key]
+
+    def _end(self) -> int:
+        """The row after the last durable one; 0 where the last segment that was listed is gone."""
+        newest = self._segment(self._firsts[-1])
+        if newest is None:
+            return 0
+        newest.refresh()
+        return newest.last.end_row
+
+    def _segment(self, first: int) -> RowSegment | None:
+        """A segment, open; None if it was dropped."""
+        found = self._open.get(first)
+        if found is None:
+            try:
+                found = self._open[first] = RowSegment(self.directory, first)
+            except FileNotFoundError:
+                return None
+            if len(self._open) > _SEGMENTS:
+                self._open.popitem(last=False)[1].close()
+        self._open.move_to_end(first)
+        return found
+
+    def _read(
+        self, first: int, rows: _Rows, places: _Rows, fields: Collection[str] | None, found: list[dict[str, Any]]
+    ) -> None:
+        """Put the publications of some rows of a segment, which stand at these places in order, into what is found."""
+        segment = self._segment(first)
+        if segment is None:
+            return
+        wanted = rows[places]
+        numbers = segment.numbers(wanted)
+        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        groups: dict[_Schema, tuple[list[pa.RecordBatch], list[_Rows]]] = {}
+        for low, high in pairwise(cuts):
+            begin, schema_at, batch = self._frame(segment, int(numbers[low]))
+            if batch is None:
+                for place in places[low:high].tolist():
+                    found[place] = _LOST.copy()
+                continue
+            batches, at = groups.setdefault((first, schema_at), ([], []))
+            batches.append(_picked(batch, wanted[low:high] - begin))
+            at.append(places[low:high])
+        for batches, at in groups.values():
+            table = pa.Table.from_batches(batches)
+            for place, row in zip(np.concatenate(at).tolist(), row_objects(table, fields), strict=True):
+                found[place] = row
+
+    def _frame(self, segment: RowSegment, number: int) -> tuple[int, int, pa.RecordBatch | None]:
+        key = segment.first_row, number
+        found = self._frames.get(key)
+        if found is None:
+            found = self._frames[key] = segment.frame(number)
+            if len(self._frames) > self._most:
+                self._frames.popitem(last=False)
+        else:
+            self._frames.move_to_end(key)
+        return found
+
+    def close(self) -> None:
+        """Unmap everything."""
+        with self._lock:
+            self._is_closed = True
+            self._frames.clear()
+            while self._open:
+                self._open.popitem()[1].close()
+
+
+def _picked(batch: pa.RecordBatch, rows: _Rows) -> pa.RecordBatch:
+    """Some rows of a batch, in the order given."""
+    if len(rows) == 1 or (rows[1:] - rows[:-1] == 1).all():
+        return batch.slice(int(rows[0]), len(rows))
+    return batch.take(pa.array(rows))
