@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tidegate.broker.open_queues import OpenQueues
     from tidegate.engine import Engine
     from tidegate.engine.explanation import Explanation
     from tidegate.errors import (
@@ -53,6 +54,7 @@ __all__ = [
     "Notification",
     "NotificationStore",
     "OntologyError",
+    "OpenQueues",
     "ParseError",
     "PipelineError",
     "Publication",
@@ -78,6 +80,7 @@ __all__ = [
 
 #: The modules of all public names that are not errors.
 _HOMES = {
+    "tidegate.broker.open_queues": ("OpenQueues",),
     "tidegate.engine.engine": ("Engine",),
     "tidegate.engine.explanation": ("Explanation",),
     "tidegate.language": ("Limits",),

@@ -1,26 +1,33 @@
-"""The queues that a run writes, opened for those who read them: the queues, the cursors, and the log they refer to."""
+"""``tg.OpenQueues``: the queues that a run writes, for those who read and acknowledge them.
+
+Programs use it, and so do the commands ``queue`` and ``status``. It never writes to queues, only cursors.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from tidegate.broker.delivered_items import DeliveredItems
+from tidegate.broker.delivered_items import DeliveredItems, ItemPage, QueuePosition
 from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, shown
-from tidegate.runs.config import Config
+from tidegate.runs.config import Config, load
 from tidegate.runs.sink_sections import QueuesOutput
 from tidegate.runs.source_sections import GeneratorInput, LogInput
 from tidegate.store.cursors import Cursors
 from tidegate.store.log_rows import LogRows
 from tidegate.store.queue_directory import Queue
+from tidegate.store.queue_files import are_there
 from tidegate.store.queue_reader import QueueReader
+from tidegate.store.wakeups import Wakeup
 
-__all__ = ["OpenQueues", "QueueState"]
+__all__ = ["OpenQueues", "QueueState", "has_queues"]
 
 #: The file of the cursors, beside the directory of the queues.
-CURSORS = "cursors.db"
+_CURSORS = "cursors.db"
 
 
 class QueueState(NamedTuple):
@@ -37,61 +44,121 @@ class QueueState(NamedTuple):
 
 
 class OpenQueues(Closing):
-    """The queues of the run that a file or a data directory describes. They must have been made by a run."""
+    """The queues of a run, named by its TOML file or its data directory. The run may go on meanwhile, or stand still.
 
-    def __init__(self, config: Config) -> None:
-        found = [sink for sink in config.sinks if isinstance(sink, QueuesOutput)]
-        if not found:
+    A principal has a queue per destination, from the first delivery on. Deliveries have numbers 1, 2, 3 … and stay
+    until they are too old, acknowledged or not.
+    """
+
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        config = load(Path(place))
+        sink = _sink(config)
+        if sink is None:
             raise SettingError("a run with a sink of type queues", "one without", str(config.file))
-        self.directory = Path(found[0].path)
-        if not (self.directory / "manifest.json").exists():
-            raise StoreError("queues, which the first run makes", "none", str(self.directory))
+        if not are_there(Path(sink.path)):
+            raise StoreError("queues, which the first run makes", "none", sink.path)
         with ExitStack() as opened:
-            self.reader = opened.enter_context(QueueReader(self.directory, most=found[0].most))
-            self.cursors = opened.enter_context(Cursors(self.directory.with_name(CURSORS)))
-            source, rows = config.source, None
-            if isinstance(source, LogInput | GeneratorInput):
-                rows = opened.enter_context(LogRows(source.path))
-            self.items = DeliveredItems(self.reader, rows)
+            self._reader = opened.enter_context(QueueReader(sink.path, most=sink.most))
+            self._cursors = opened.enter_context(Cursors(Path(sink.path).with_name(_CURSORS)))
+            self._wakeup = opened.enter_context(Wakeup(sink.path))
+            rows = None
+            if isinstance(config.source, LogInput | GeneratorInput):
+                rows = opened.enter_context(LogRows(config.source.path))
+            self._items = DeliveredItems(self._reader, rows)
             self._opened = opened.pop_all()
 
-    @staticmethod
-    def are_there(config: Config) -> bool:
-        """Whether a run has made the queues that are described."""
-        found = [sink for sink in config.sinks if isinstance(sink, QueuesOutput)]
-        return bool(found) and Path(found[0].path, "manifest.json").exists()
+    def __len__(self) -> int:
+        """How many queues there are."""
+        return len(self._reader)
 
-    def of(self, principal: str) -> list[Queue]:
-        """The queues of a principal; an error if there is none."""
-        found = [queue for queue in self.reader if queue.principal == principal]
-        if not found:
-            raise StoreError("a principal with a queue", shown(principal), str(self.directory))
-        return found
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all queues on the disk."""
+        return self._reader.nbytes
 
-    def acknowledge(self, queue: Queue, number: int) -> None:
-        """Acknowledge the deliveries of a queue up to a number."""
-        self.cursors.acknowledge({queue: (number, self.reader.last(queue))})
+    # --- deliveries -------------------------------------------------------------------------------------------------
 
-    def states(self, queues: list[Queue]) -> list[QueueState]:
-        """How these queues stand."""
-        acknowledged = self.cursors.of(queues)
+    def page(
+        self, principal: str, *, after: int | str | None = None, limit: int = 100, destination: str = "stream"
+    ) -> ItemPage:
+        """Items of a queue in order, as plain dicts: those after the acknowledged one, or after ``after``, a number or
+        "epoch-number". The ``next`` of a page is what to give for ``after`` to go on; its ``epoch`` tells the queue
+        from one that is made later.
+        """
+        queue = self._queue(principal, destination)
+        if after is None:
+            position = QueuePosition(self._cursors.of([queue])[queue])
+        else:
+            position = QueuePosition.parsed(str(after))
+        return self._items.page(queue, position, limit)
+
+    def refresh(self) -> bool:
+        """Take notice of what the run has committed since; whether there was anything."""
+        return self._reader.refresh()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the run commits something, or so long; whether there was anything."""
+        if not self.refresh():
+            self._wakeup.wait(seconds)
+            return self.refresh()
+        return True
+
+    def acknowledge(self, principal: str, number: int, *, destination: str = "stream") -> None:
+        """Acknowledge the deliveries of a queue up to a number, durably. Going back has no effect."""
+        self.acknowledge_all({(principal, destination): number})
+
+    def acknowledge_all(self, numbers: Mapping[tuple[str, str], int]) -> None:
+        """Acknowledge deliveries of several queues, named by principal and destination, in one commit, all or none."""
+        queues = {self._queue(*name): number for name, number in numbers.items()}
+        self._cursors.acknowledge({queue: (number, self._reader.last(queue)) for queue, number in queues.items()})
+
+    # --- how queues stand -------------------------------------------------------------------------------------------
+
+    def states(self, principal: str) -> list[QueueState]:
+        """How the queues of a principal stand; an error if there is none."""
+        queues = [queue for queue in self._reader if queue.principal == principal]
+        if not queues:
+            raise self._nobody(principal)
+        acknowledged = self._cursors.of(queues)
         return [self._state(queue, acknowledged[queue]) for queue in queues]
-
-    def _state(self, queue: Queue, acknowledged: int) -> QueueState:
-        oldest, last = self.reader.oldest(queue), self.reader.last(queue)
-        first = max(acknowledged + 1, oldest)
-        since = self.reader.read(queue, first - 1, 1).deliveries[0].matched_at if first <= last else None
-        names = queue.principal, queue.destination, queue.epoch
-        return QueueState(*names, oldest, last, acknowledged, last - first + 1, since)
 
     def furthest_behind(self, most: int) -> tuple[int, list[QueueState]]:
         """How many deliveries wait in all queues together, and the queues with most of them, first the longest."""
-        queues = list(self.reader)
-        acknowledged = self.cursors.of(queues)
-        waiting = {queue: min(self.reader.last(queue) - acknowledged[queue], self.reader.most) for queue in queues}
+        queues, most_kept = list(self._reader), self._reader.most
+        acknowledged = self._cursors.of(queues)
+        waiting = {queue: min(self._reader.last(queue) - acknowledged[queue], most_kept) for queue in queues}
         longest = sorted(queues, key=lambda queue: -waiting[queue])[:most]
         states = [self._state(queue, acknowledged[queue]) for queue in longest if waiting[queue]]
         return sum(waiting.values()), states
 
+    def _state(self, queue: Queue, acknowledged: int) -> QueueState:
+        oldest, last = self._reader.oldest(queue), self._reader.last(queue)
+        first = max(acknowledged + 1, oldest)
+        since = self._reader.read(queue, first - 1, 1).deliveries[0].matched_at if first <= last else None
+        names = queue.principal, queue.destination, queue.epoch
+        return QueueState(*names, oldest, last, acknowledged, last - first + 1, since)
+
+    def _queue(self, principal: str, destination: str) -> Queue:
+        try:
+            return self._reader.queue(principal, destination)
+        except StoreError:
+            known = [queue.destination for queue in self._reader if queue.principal == principal]
+            if not known:
+                raise self._nobody(principal) from None
+        raise StoreError(f"one of the destinations of {principal}: {', '.join(known)}", shown(destination))
+
+    def _nobody(self, principal: str) -> StoreError:
+        return StoreError("a principal who was told anything", shown(principal), str(self._reader.directory))
+
     def close(self) -> None:
         self._opened.close()
+
+
+def has_queues(config: Config) -> bool:
+    """Whether a run has made the queues that a file describes."""
+    sink = _sink(config)
+    return sink is not None and are_there(Path(sink.path))
+
+
+def _sink(config: Config) -> QueuesOutput | None:
+    return next((sink for sink in config.sinks if isinstance(sink, QueuesOutput)), None)

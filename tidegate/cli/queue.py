@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,14 +10,11 @@ import orjson
 import typer
 
 from tidegate.cli.ago import ago
-from tidegate.cli.registry_argument import config
-from tidegate.errors import SettingError, StoreError, shown
 
 if TYPE_CHECKING:
-    from tidegate.broker.open_queues import OpenQueues, QueueState
-    from tidegate.store.queue_directory import Queue
+    from tidegate.broker.open_queues import QueueState
 
-__all__ = ["queue"]
+__all__ = ["described", "queue"]
 
 queue = typer.Typer(name="queue", add_completion=False, rich_markup_mode=None, no_args_is_help=True)
 
@@ -58,8 +54,10 @@ def show(
     Example:
       tidegate queue show broker ann
     """
-    with _opened(place) as queues:
-        for state in queues.states(queues.of(principal)):
+    from tidegate.broker.open_queues import OpenQueues
+
+    with OpenQueues(place) as queues:
+        for state in queues.states(principal):
             typer.echo(orjson.dumps(state._asdict()).decode() if as_json else described(state))
 
 
@@ -82,24 +80,19 @@ def replay(
     Example:
       tidegate queue replay broker ann --after 0
     """
-    from tidegate.broker.delivered_items import QueuePosition
-    from tidegate.store.wakeups import Wakeup
+    from tidegate.broker.open_queues import OpenQueues
 
-    with _opened(place) as queues, Wakeup(queues.directory) as wakeup:
-        found = _one(queues, principal, destination)
-        position = QueuePosition(queues.cursors.of([found])[found]) if after is None else QueuePosition.parsed(after)
-        left = limit
-        while left is None or left > 0:
-            page = queues.items.page(found, position, _PAGE if left is None else min(left, _PAGE))
+    left = sys.maxsize if limit is None else limit
+    with OpenQueues(place) as queues:
+        while left > 0:
+            page = queues.page(principal, after=after, limit=min(left, _PAGE), destination=destination)
             for item in page.items:
                 typer.echo(orjson.dumps(item))
-            left = None if left is None else left - len(page.items)
-            position = QueuePosition(page.next, page.epoch)
-            if page.next >= page.last and not queues.reader.refresh():
+            left -= len(page.items)
+            after = f"{page.epoch}-{page.next}"
+            while page.next >= page.last and not queues.wait(_LOOK if follow else 0):
                 if not follow:
                     return
-                wakeup.wait(_LOOK)
-                queues.reader.refresh()
 
 
 @queue.command()
@@ -115,10 +108,13 @@ def ack(
     Example:
       tidegate queue ack broker ann 4
     """
-    with _opened(place) as queues:
-        found = _one(queues, principal, destination)
-        queues.acknowledge(found, number)
-        typer.echo(described(queues.states([found])[0]))
+    from tidegate.broker.open_queues import OpenQueues
+
+    with OpenQueues(place) as queues:
+        queues.acknowledge(principal, number, destination=destination)
+        for state in queues.states(principal):
+            if state.destination == destination:
+                typer.echo(described(state))
 
 
 def described(state: QueueState) -> str:
@@ -128,23 +124,3 @@ def described(state: QueueState) -> str:
     if state.waiting_since is None:
         return line + "nothing waits"
     return line + f"{state.waiting:,} wait, since {ago(datetime.fromtimestamp(state.waiting_since / 1e6, UTC))}"
-
-
-@contextmanager
-def _opened(place: str) -> Iterator[OpenQueues]:
-    from tidegate.broker.open_queues import OpenQueues
-
-    found = config(place)
-    if found is None:
-        raise SettingError("a data directory, or a CONFIG file (.toml)", shown(place))
-    with OpenQueues(found) as queues:
-        yield queues
-
-
-def _one(queues: OpenQueues, principal: str, destination: str) -> Queue:
-    found = queues.of(principal)
-    for one in found:
-        if one.destination == destination:
-            return one
-    known = ", ".join(one.destination for one in found)
-    raise StoreError(f"one of the destinations of {principal}: {known}", shown(destination))

@@ -106,13 +106,13 @@ def _posted(checkpoint: str) -> dict[str, Any] | None:
 
 def _queues(found: Config) -> dict[str, Any] | None:
     """How many queues there are, how much waits in them, and which are furthest behind; None if there are none."""
-    from tidegate.broker.open_queues import OpenQueues
+    from tidegate.broker.open_queues import OpenQueues, has_queues
 
-    if not OpenQueues.are_there(found):
+    if not has_queues(found):
         return None
-    with OpenQueues(found) as queues:
+    with OpenQueues(found.file) as queues:
         waiting, longest = queues.furthest_behind(_LONGEST)
-        facts = {"queues": len(queues.reader), "bytes": queues.reader.nbytes, "waiting": waiting}
+        facts = {"queues": len(queues), "bytes": queues.nbytes, "waiting": waiting}
         return {**facts, "furthest_behind": [state._asdict() for state in longest]}
 
 

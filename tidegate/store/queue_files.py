@@ -28,6 +28,7 @@ __all__ = [
     "Committed",
     "QueueFile",
     "QueueManifest",
+    "are_there",
     "create_file",
     "read_manifest",
     "total",
@@ -47,6 +48,11 @@ class QueueManifest(NamedTuple):
     files: tuple[tuple[str, int], ...]
     base: str | None
     serial: int
+
+
+def are_there(directory: Path) -> bool:
+    """Whether a directory has queues."""
+    return (directory / _MANIFEST).exists()
 
 
 def read_manifest(directory: Path) -> QueueManifest | None:
