@@ -16,6 +16,7 @@ import orjson
 import pyarrow as pa
 
 from tidegate.model import FLAT, GROUPED
+from tidegate.runs.references import MatchReferences, RaisedReferences
 from tidegate.store.notifications import NotificationStore
 
 __all__ = [
@@ -42,7 +43,7 @@ Receipt = tuple[str, bytes]
 
 
 class Notifications(Protocol):
-    """Notifications as tables that are made on first use."""
+    """Notifications as tables, or as references, that are made on first use."""
 
     @property
     def notifications(self) -> int:
@@ -55,6 +56,10 @@ class Notifications(Protocol):
     @property
     def grouped(self) -> pa.Table:
         """A row per publication."""
+
+    @property
+    def references(self) -> MatchReferences | RaisedReferences:
+        """The rows of the log and the numbers of the subscriptions."""
 
 
 class Writer(Protocol):
@@ -72,7 +77,7 @@ class WorkerHalf(Protocol):
 
     @property
     def form(self) -> str:
-        """What its writers take: ``flat`` or ``grouped``."""
+        """What its writers take: ``flat``, ``grouped`` or ``references``."""
 
     def writer(self, batch: int, part: int) -> Writer: ...
 
