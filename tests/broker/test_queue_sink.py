@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tidegate.store.log_rows import LogRows
 
 import tidegate as tg
 from tests.broker.test_process_run import Broker, killed
@@ -18,6 +17,7 @@ from tidegate.broker.delivered_items import DeliveredItems, QueuePosition
 from tidegate.errors import StoreError
 from tidegate.runs.queue_sink import QueueSink
 from tidegate.runs.sinks import Sql
+from tidegate.store.log_rows import LogRows
 from tidegate.store.notifications import NotificationStore
 from tidegate.store.queue_reader import QueueReader
 from tidegate.store.queues import Queues

@@ -63,7 +63,7 @@ def test_changes_are_read_as_they_were_written():
     changes = ShardChanges([standing], [(1, 4)])
     _, facts = array_bundle.unpacked(changes.packed())
     assert ShardChanges.unpacked(facts) == changes
-    with pytest.raises(StoreError, match="the changes of a shard in format 2; got 1"):
+    with pytest.raises(StoreError, match="the changes of a shard in format 3; got 1"):
         ShardChanges.unpacked({**facts, "format": 1})
 
 
@@ -72,7 +72,7 @@ def test_changes_are_read_as_they_were_written():
     [
         (
             STATE.to_json().replace(f'"format":{FORMAT}', '"format":99'),
-            "the state of a shard in format 2; got format 99",
+            "the state of a shard in format 3; got format 99",
         ),
         ("{}", "the state of a shard; got KeyError"),
         ("no JSON", "the state of a shard; got JSONDecodeError"),

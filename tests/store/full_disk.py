@@ -129,8 +129,8 @@ class Checkpoint(Writing):
 
     def write(self, root: Path, number: int) -> Any:
         from tidegate.runs.checkpoint import begun
-        from tidegate.store.directory_lock import DirectoryLock
         from tidegate.stages.shard_parts import ShardFiles
+        from tidegate.store.directory_lock import DirectoryLock
 
         lock = DirectoryLock(f"{root}/checkpoint")
         begun(f"{root}/checkpoint", "log a", True, 3)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tidegate.index.patterns import Passed, Patterns
 from tidegate.kernels.memory import own_numbers
 from tidegate.patterns import Combine
-from tidegate.patterns.memory import Arrivals, Memory
+from tidegate.patterns.memory import Arrivals, Memory, rowless
 from tidegate.predicates.column import Column
 
 __all__ = ["ShardIntake"]
@@ -66,7 +66,7 @@ class ShardIntake:
         clocks = np.full(n, clock) if n > 1 else np.array([clock], np.int64)
         versions = np.full(n, version) if n > 1 else np.array([version], np.int64).reshape(1)
         everyone = Arrivals(
-            found.time, clocks, np.zeros(n, np.int64), versions,
+            found.time, clocks, np.zeros(n, np.int64), versions, rowless(n),
             found.offsets, found.letters, found.phase, found.hash, found.source, values, start, hits,
         )  # fmt: skip
         if n == 1:

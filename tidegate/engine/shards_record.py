@@ -16,8 +16,8 @@ __all__ = ["ShardsRecord"]
 
 _FILE = "shards.json"
 #: The format that this Tidegate writes. In format 1 publications and events were known by their ids alone; it is read
-#: where there are no patterns that remember any.
-_FORMAT = 2
+#: where there are no patterns that remember any. In format 2 publications had no rows; it is read all the same.
+_FORMAT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,6 @@ class ShardsRecord:
         """Read that of a snapshot."""
         facts = orjson.loads((directory / _FILE).read_bytes())
         form = facts.pop("format")
-        if form != _FORMAT and (form != 1 or (directory / "patterns").exists()):
+        if form not in (2, _FORMAT) and (form != 1 or (directory / "patterns").exists()):
             raise SnapshotError(f"the patterns of a snapshot in format {_FORMAT}", f"format {form}", str(directory))
         return ShardsRecord(**facts)

@@ -29,6 +29,7 @@ __all__ = [
     "listed",
     "raised_flat",
     "raised_grouped",
+    "raised_ids",
     "raised_listed",
 ]
 
@@ -131,8 +132,7 @@ def raised_flat(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32]
     """What patterns raised, a row per notification; ``numbers`` are those of the subscriptions in the catalogue."""
     n = len(raised)
     ids = catalogue.texts("id", numbers)
-    hashes = text_hashes(*text_buffers(ids)[:2])
-    digits = notification_ids(np.arange(n + 1), hashes, raised.digest, raised.moment)
+    digits = _digits(raised, ids)
     offsets = np.arange(n + 1, dtype=np.int32) * 32
     columns = [
         pa.StringArray.from_buffers(n, pa.py_buffer(offsets), pa.py_buffer(digits)),
@@ -144,6 +144,20 @@ def raised_flat(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32]
         pa.array(raised.distance, pa.float64(), from_pandas=True),
     ]
     return by_time(pa.table(columns, FLAT))
+
+
+def _digits(raised: Raised, ids: pa.Array) -> NDArray[np.uint8]:
+    """The ids of notifications in hexadecimal, from those of their subscriptions."""
+    hashes = text_hashes(*text_buffers(ids)[:2])
+    found: NDArray[np.uint8] = notification_ids(np.arange(len(raised) + 1), hashes, raised.digest, raised.moment)
+    return found
+
+
+def raised_ids(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32]) -> NDArray[np.uint8]:
+    """The ids of the notifications of ``raised_flat``, in the order in which they were raised: 16 bytes each."""
+    digits = _digits(raised, catalogue.texts("id", numbers))
+    texts = digits.tobytes().decode()
+    return np.frombuffer(bytes.fromhex(texts), np.uint8).reshape(-1, 16)
 
 
 def raised_listed(raised: Raised, catalogue: Catalogue) -> list[Notification]:

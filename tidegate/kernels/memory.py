@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tidegate.kernels.compiled import njit
 
 __all__ = [
-    "FilterPairs", "FilterWindows", "by_filters", "chain", "compact_pairs", "order_ties", "own_numbers",
+    "FilterPairs", "FilterWindows", "by_filters", "chain", "compact_pairs", "log_rows_of", "order_ties", "own_numbers",
     "rows_of", "take_one", "texts_of",
 ]  # fmt: skip
 
@@ -206,20 +206,21 @@ def by_filters(
 @_jit
 def take_one(
     # the publication and its filters
-    time: NDArray[np.int64], version: NDArray[np.int64], hash: NDArray[np.uint64], source: NDArray[np.uint64],
-    values: NDArray[np.float64], id: NDArray[np.uint8], hits: NDArray[np.int32],
+    time: NDArray[np.int64], version: NDArray[np.int64], row: NDArray[np.int64], hash: NDArray[np.uint64],
+    source: NDArray[np.uint64], values: NDArray[np.float64], id: NDArray[np.uint8], hits: NDArray[np.int32],
     # memory
     item: int, letter: int, pair: int,
-    times: NDArray[np.int64], versions: NDArray[np.int64], hashes: NDArray[np.uint64], sources: NDArray[np.uint64],
-    all_values: NDArray[np.float64], text_end: NDArray[np.int64], letters: NDArray[np.uint8],
-    head: NDArray[np.int64], count: NDArray[np.int64], pair_item: NDArray[np.int64], pair_before: NDArray[np.int64],
-    pair_number: NDArray[np.int64], pair_filter: NDArray[np.int32], families: NDArray[np.uint8],
+    times: NDArray[np.int64], versions: NDArray[np.int64], log_rows: NDArray[np.int64], hashes: NDArray[np.uint64],
+    sources: NDArray[np.uint64], all_values: NDArray[np.float64], text_end: NDArray[np.int64],
+    letters: NDArray[np.uint8], head: NDArray[np.int64], count: NDArray[np.int64], pair_item: NDArray[np.int64],
+    pair_before: NDArray[np.int64], pair_number: NDArray[np.int64], pair_filter: NDArray[np.int32],
+    families: NDArray[np.uint8],
 ) -> Any:  # fmt: skip
     """Append a single publication and its pairs; the results are the last two of ``by_filters``.
 
     ``item``, ``letter`` and ``pair`` are the places at which the arrays of memory, which have room, go on.
     """
-    times[item], versions[item] = time[0], version[0]
+    times[item], versions[item], log_rows[item] = time[0], version[0], row[0]
     for half in range(2):
         hashes[item, half], sources[item, half] = hash[0, half], source[0, half]
     for c in range(values.shape[1]):
@@ -279,6 +280,15 @@ def compact_pairs(
             wanted[p] = 1
             kept += 1
     return kept
+
+
+@_jit
+def log_rows_of(items: NDArray[np.int64], log_rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows in the log of some publications; −1 for −1, and where the source has no rows."""
+    found = np.empty(len(items), np.int64)
+    for i in range(len(items)):
+        found[i] = log_rows[items[i]] if items[i] >= 0 else -1
+    return found
 
 
 @_jit

@@ -25,7 +25,7 @@ __all__ = ["Arrays", "Growing"]
 
 _FACTS = "facts.json"
 #: The format of the files. Those of another one are not used: the arrays are built again.
-_FORMAT = 2
+_FORMAT = 3
 
 
 class Growing:

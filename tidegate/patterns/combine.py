@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidegate.kernels.identity import digests
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.arrays import Arrays
-from tidegate.patterns.memory import LONG_AGO, Arrivals, Memory
+from tidegate.patterns.memory import LONG_AGO, Arrivals, Memory, rowless
 from tidegate.patterns.pattern import FAMILIES, NEVER, Admission, Family, FamilyResult
 from tidegate.patterns.raised import SILENCE, Raised
 
@@ -262,22 +262,24 @@ class Combine:
         parts = [(family, part) for family, theirs in some if theirs for part in family.raised(theirs)]
         if not parts:
             return SILENCE
-        owner = _joined([f.owner.data[part.slot] for f, part in parts])
+        memory, owner = self.memory, _joined([f.owner.data[part.slot] for f, part in parts])
         moment, score, distance, raised, items = (
             _joined([getattr(part, name) for _, part in parts])
             for name in ("moment", "score", "distance", "raised", "items")
         )
         if not ids:
-            texts, hashes = self.memory.texts(raised), self.memory.hashes(raised)
-            return replace(SILENCE, owner=owner, moment=moment, raised=texts, raised_hash=hashes)
+            texts, hashes = memory.texts(raised), memory.hashes(raised)
+            return replace(
+                SILENCE, owner=owner, moment=moment, raised=texts, raised_row=memory.rows(raised), raised_hash=hashes
+            )
         start = parts[0][1].start
         if len(parts) > 1:
             sizes = np.concatenate([np.diff(part.start) for _, part in parts])
             start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
-        digest = digests(start, items, self.memory.hash.data)
+        digest = digests(start, items, memory.hash.data)
         return Raised(
-            owner, moment, score, distance, start, self.memory.texts(items),
-            self.memory.texts(raised), self.memory.hashes(raised), digest,
+            owner, moment, score, distance, start, memory.texts(items), memory.rows(items),
+            memory.texts(raised), memory.rows(raised), memory.hashes(raised), digest,
         )  # fmt: skip
 
     # --- trials -----------------------------------------------------------------------------------------------------
@@ -340,13 +342,15 @@ class _Waiting:
         get = arrays.get
         self._flat = {
             "time": get("waiting-time", np.int64), "clock": get("waiting-clock", np.int64),
-            "turn": get("waiting-turn", np.int64),
-            "version": get("waiting-version", np.int64), "offsets": get("waiting-offsets", np.int64),
+            "turn": get("waiting-turn", np.int64), "version": get("waiting-version", np.int64),
+            "row": get("waiting-row", np.int64), "offsets": get("waiting-offsets", np.int64),
             "letters": get("waiting-letters", np.uint8), "phase": get("waiting-phase", np.uint8),
             "hash": get("waiting-hash", np.uint64, 2), "source": get("waiting-source", np.uint64, 2),
             "values": get("waiting-values", np.float64, 0), "start": get("waiting-start", np.int64),
             "hits": get("waiting-hits", np.int32),
         }  # fmt: skip
+        if self._flat["row"].length < len(self):  # a state from before publications had rows
+            self._flat["row"].extend(rowless(len(self) - self._flat["row"].length))
 
     def __len__(self) -> int:
         return self._flat["time"].length
@@ -377,4 +381,4 @@ def _nothing(width: int) -> Arrivals:
     none, pairs = np.empty(0, np.int64), np.empty((0, 2), np.uint64)
     zero, bytes_ = np.zeros(1, np.int64), np.empty(0, np.uint8)
     values, hits = np.empty((0, width)), np.empty(0, np.int32)
-    return Arrivals(none, none, none, none, zero, bytes_, bytes_, pairs, pairs, values, zero, hits)
+    return Arrivals(none, none, none, none, none, zero, bytes_, bytes_, pairs, pairs, values, zero, hits)

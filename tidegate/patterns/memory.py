@@ -20,6 +20,7 @@ from tidegate.kernels.memory import (
     by_filters,
     chain,
     compact_pairs,
+    log_rows_of,
     order_ties,
     rows_of,
     take_one,
@@ -29,7 +30,7 @@ from tidegate.patterns.arrays import Arrays
 from tidegate.patterns.raised import Texts
 from tidegate.predicates.column import Column
 
-__all__ = ["LONG_AGO", "Arrivals", "Memory", "Step"]
+__all__ = ["LONG_AGO", "Arrivals", "Memory", "Step", "rowless"]
 
 LONG_AGO = -(2**62)
 #: Publications and pairs that are kept before it is worth looking for what may be forgotten.
@@ -47,6 +48,8 @@ class Arrivals:
     """In which order they appeared; those that appeared together have the same."""
     version: NDArray[np.int64]
     """The version of the registry (or count of calls, in process) at which they appeared."""
+    row: NDArray[np.int64]
+    """The row of each in the log; −1 where the source has no rows."""
     offsets: NDArray[np.int64]
     letters: NDArray[np.uint8]
     """The ids: that of i is ``letters[offsets[i]:offsets[i + 1]]``."""
@@ -68,9 +71,9 @@ class Arrivals:
         """The publications of these rows, in that order."""
         offsets, letters = texts_of(rows, self.offsets, self.letters)
         start, hits = rows_of(self.start, self.hits, rows)
-        time, clock, turn, version = (a[rows] for a in (self.time, self.clock, self.turn, self.version))
+        time, clock, turn, version, row = (a[rows] for a in (self.time, self.clock, self.turn, self.version, self.row))
         rest = self.phase[rows], self.hash[rows], self.source[rows], self.values[rows]
-        return Arrivals(time, clock, turn, version, offsets, letters, *rest, start, hits)
+        return Arrivals(time, clock, turn, version, row, offsets, letters, *rest, start, hits)
 
     def in_order(self, by_turn: bool) -> NDArray[np.int64]:
         """The rows in the order of time, then of appearance if ``by_turn``, then of id, phase and source."""
@@ -84,15 +87,21 @@ class Arrivals:
         """The publications of several ``Arrivals``, one after the other."""
         if len(parts) == 1:
             return parts[0]
-        fields: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts])
-            for name in ("time", "clock", "turn", "version", "letters", "phase", "hash", "source", "values", "hits")
-        }
+        fields: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _EACH}
         for name in ("offsets", "start"):
             ends = np.cumsum([0, *(getattr(part, name)[-1] for part in parts)])
             shifted = [getattr(part, name)[1:] + end for part, end in zip(parts, ends, strict=False)]
             fields[name] = np.concatenate([np.zeros(1, np.int64), *shifted])
         return Arrivals(**fields)
+
+
+_EACH = ("time", "clock", "turn", "version", "row", "letters", "phase", "hash", "source", "values", "hits")
+_ONE_ROWLESS = np.full(1, -1)
+
+
+def rowless(publications: int) -> NDArray[np.int64]:
+    """``Arrivals.row`` of so many publications of a source without rows."""
+    return np.full(publications, -1) if publications > 1 else _ONE_ROWLESS[:publications]
 
 
 class Step(NamedTuple):
@@ -129,18 +138,21 @@ class Memory:
         self.arrays = arrays
         get = arrays.get
         self.time, self.version = get("time", np.int64), get("version", np.int64)
+        self.row = get("row", np.int64)
         self.hash, self.source = get("hash", np.uint64, 2), get("source", np.uint64, 2)
         self.values = get("values", np.float64, 0)
         self.text_end, self.letters = get("text_end", np.int64), get("letters", np.uint8)
         self.pair_item, self.pair_before = get("pair_item", np.int64), get("pair_before", np.int64)
         self.pair_number, self.pair_filter = get("pair_number", np.int64), get("pair_filter", np.int32)
-        self._items = self.time, self.version, self.hash, self.source, self.values
+        self._items = self.time, self.version, self.row, self.hash, self.source, self.values
         self._pairs = self.pair_item, self.pair_before, self.pair_number, self.pair_filter
         self.head, self.count = get("head", np.int64), get("count", np.int64)
         self.reach, self.depth = get("reach", np.int64), get("depth", np.int64)
         self.recent_time, self.key = get("recent_time", np.int64), get("key", np.uint8, 16)
         if not self.text_end.length:
             self.text_end.extend(np.zeros(1, np.int64))
+        if self.row.length < self.time.length:  # a state from before publications had rows
+            self.row.extend(rowless(self.time.length - self.row.length))
         self._numbers: dict[bytes, int] = {}
         self._columns: list[Column] = []
         self._marks = np.full(0, -1)
@@ -214,6 +226,7 @@ class Memory:
         first_item, first_pair, n = len(self), self.pair_item.length, len(batch.hits)
         self.time.extend(batch.time)
         self.version.extend(batch.version)
+        self.row.extend(batch.row)
         self.hash.extend(batch.hash)
         self.source.extend(batch.source)
         self.values.extend(batch.values)
@@ -242,9 +255,9 @@ class Memory:
             if array.length + n > len(array.data):
                 array.reserve(n)
         before, families = take_one(
-            batch.time, batch.version, batch.hash, batch.source, batch.values, batch.letters[:letters], hits,
+            batch.time, batch.version, batch.row, batch.hash, batch.source, batch.values, batch.letters[:letters], hits,
             first_item, first_letter, first_pair,
-            self.time.data, self.version.data, self.hash.data, self.source.data, self.values.data,
+            self.time.data, self.version.data, self.row.data, self.hash.data, self.source.data, self.values.data,
             self.text_end.reserve(1), self.letters.reserve(letters),
             self.head.data, self.count.data, self.pair_item.data, self.pair_before.data, self.pair_number.data,
             self.pair_filter.data, self.families,
@@ -264,6 +277,11 @@ class Memory:
     def texts(self, items: NDArray[np.int64]) -> Texts:
         """The ids of publications; an empty one for −1."""
         return Texts(*texts_of(items, self.text_end.data, self.letters.data))
+
+    def rows(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of publications in the log; −1 for −1, and for those of a source without rows."""
+        found: NDArray[np.int64] = log_rows_of(items, self.row.data)
+        return found
 
     def hashes(self, items: NDArray[np.int64]) -> NDArray[np.uint64]:
         """128 bits of publications; zeros for −1."""
@@ -295,7 +313,7 @@ class Memory:
         for array in self._pairs:
             array.length = pairs
         offsets, letters = self.texts(rows)
-        for array in (self.time, self.version, self.hash, self.source, self.values):
+        for array in self._items:
             array.replace(array.used[rows])
         self.text_end.replace(offsets)
         self.letters.replace(letters)

@@ -43,8 +43,9 @@ class Texts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """Owners, moments, scores, distances (NaN: none), ids of publications as lists, the id of the one that raised it
-    with its hash of 128 bits, and 128 bits of the publications for the notification's id.
+    """Owners, moments, scores, distances (NaN: none), ids of publications as lists with their rows in the log (−1:
+    none), the id of the one that raised it with its row and its hash of 128 bits, and 128 bits of the publications for
+    the notification's id.
     """
 
     owner: NDArray[np.int64]
@@ -54,7 +55,9 @@ class Raised:
     start: NDArray[np.int64]
     ids: Texts
     """Those of i are ``start[i]`` to ``start[i + 1]``."""
+    rows: NDArray[np.int64]
     raised: Texts
+    raised_row: NDArray[np.int64]
     raised_hash: NDArray[np.uint64]
     digest: NDArray[np.uint64]
 
@@ -69,13 +72,14 @@ class Raised:
         start, places = rows_of(self.start, np.arange(self.start[-1], dtype=np.int32), rows)
         return Raised(
             self.owner[rows], self.moment[rows], self.score[rows], self.distance[rows], start,
-            Texts(*texts_of(places.astype(np.int64), *self.ids)), Texts(*texts_of(rows, *self.raised)),
-            self.raised_hash[rows], self.digest[rows],
+            Texts(*texts_of(places.astype(np.int64), *self.ids)), self.rows[places],
+            Texts(*texts_of(rows, *self.raised)), self.raised_row[rows], self.raised_hash[rows], self.digest[rows],
         )  # fmt: skip
 
 
 _NO_TEXTS = Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))
 SILENCE = Raised(
     np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(1, np.int64),
-    _NO_TEXTS, _NO_TEXTS, np.empty((0, 2), np.uint64), np.empty((0, 2), np.uint64),
+    _NO_TEXTS, np.empty(0, np.int64), _NO_TEXTS, np.empty(0, np.int64),
+    np.empty((0, 2), np.uint64), np.empty((0, 2), np.uint64),
 )  # fmt: skip

@@ -27,7 +27,7 @@ from tidegate.index.versioned import View
 from tidegate.language.limits import DEFAULT_LIMITS, NO_LIMITS
 from tidegate.model import Notification, Publication
 from tidegate.patterns import Combine, Raised
-from tidegate.patterns.memory import LONG_AGO, Arrivals
+from tidegate.patterns.memory import LONG_AGO, Arrivals, rowless
 from tidegate.patterns.trial import Trial
 from tidegate.pipeline.shard_keys import keys
 from tidegate.pipeline.spark_failure import failure
@@ -147,8 +147,8 @@ def _arrival(shard: Combine, view: View, publication: Publication) -> Arrivals:
     batch, patterns = ObjectBatch([publication]), view.patterns
     p = passed(batch, patterns.index.match(batch), patterns.columns, np.zeros(1, np.int64))
     given = Arrivals(
-        p.time, np.full(1, LONG_AGO), np.zeros(1, np.int64), np.full(1, view.version), p.offsets, p.letters, p.phase,
-        p.hash, p.source, p.values, p.start, p.hits,
+        p.time, np.full(1, LONG_AGO), np.zeros(1, np.int64), np.full(1, view.version), rowless(1),
+        p.offsets, p.letters, p.phase, p.hash, p.source, p.values, p.start, p.hits,
     )  # fmt: skip
     clock = int(p.time[0]) - shard.lateness if shard.clock is None else shard.clock
     taken = Piece(given, patterns.keys, patterns.columns).taken_by(shard, clock, shard.lateness)

@@ -16,9 +16,11 @@ from time import time_ns
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from tidegate import array_bundle
+from tidegate.runs.references import MatchReferences, RaisedReferences
 from tidegate.runs.sinks import DriverSink, Notifications, Receipt, Receipts
 from tidegate.store.delivery_records import DeliveryKind, MatchedSubscription, PatternNotification, rows_named
 from tidegate.store.queues import Queues, Told
@@ -52,13 +54,32 @@ class _ReferenceWriter:
         self._receipts: list[Receipt] = []
 
     def take(self, found: Notifications) -> None:
-        if found.notifications:
-            references = found.references
-            kind = _RAISED if "moment" in references._fields else _MATCHED
-            self._receipts.append((kind, array_bundle.packed(*references.plain())))
+        if not found.notifications:
+            return
+        references = found.references
+        if isinstance(references, MatchReferences):
+            self._receipts.append((_MATCHED, _matched(references)))
+        else:
+            self._receipts.append((_RAISED, _raised(references)))
 
     def close(self) -> Iterator[Receipt]:
         return iter(self._receipts)
+
+
+def _matched(found: MatchReferences) -> bytes:
+    """Matches as bytes. Publications without a row are numbered, and their contents are sent along."""
+    if found.row[0] >= 0:
+        return array_bundle.packed({"row": found.row, "since": found.since})
+    places, number = np.unique(found.publication, return_inverse=True)
+    contents = [orjson.dumps(content).decode() for content in found.contents(places)]
+    return array_bundle.packed({"row": number, "since": found.since}, contents)
+
+
+def _raised(found: RaisedReferences) -> bytes:
+    """Notifications of patterns as bytes. Where a publication has no row, ids are sent along."""
+    names = ("since", "row", "moment", "score", "distance", "start", "rows")
+    ids = found.ids.listed() if (found.rows < 0).any() else None
+    return array_bundle.packed({name: getattr(found, name) for name in names}, ids)
 
 
 # --- the driver half ------------------------------------------------------------------------------------------------
@@ -143,7 +164,7 @@ class QueueSink(DriverSink):
 class _Receipt(NamedTuple):
     arrays: dict[str, NDArray[Any]]
     contents: list[Any]
-    """Content by publication, where the source is no log: JSON texts of what filters matched, ids of what patterns
+    """Where publications have no rows: the JSON texts of those that filters matched, the ids of those that patterns
     name.
     """
 
@@ -217,7 +238,8 @@ def _raised_things(
 def _notes(part: _Receipt) -> Iterator[bytes]:
     names = ("moment", "start", "rows", "score", "distance")
     moments, starts, rows, scores, distances = (part.arrays[name].tolist() for name in names)
-    publications = part.contents or rows
+    ids = part.contents or rows
+    publications = [id if row < 0 else row for row, id in zip(rows, ids, strict=True)]
     for i, moment in enumerate(moments):
         score, distance = (None if one != one else one for one in (scores[i], distances[i]))
         named = tuple(publications[starts[i] : starts[i + 1]])

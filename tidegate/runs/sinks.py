@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.model import FLAT, GROUPED
+from tidegate.runs.references import MatchReferences, RaisedReferences
 from tidegate.store.notifications import NotificationStore
 
 __all__ = [
@@ -48,7 +49,7 @@ Receipt = tuple[str, bytes]
 
 
 class Notifications(Protocol):
-    """Notifications as tables that are made on first use."""
+    """Notifications as tables, or as references, that are made on first use."""
 
     @property
     def notifications(self) -> int:
@@ -61,6 +62,10 @@ class Notifications(Protocol):
     @property
     def grouped(self) -> pa.Table:
         """A row per publication."""
+
+    @property
+    def references(self) -> MatchReferences | RaisedReferences:
+        """The rows of the log and the numbers of the subscriptions."""
 
 
 class Writer(Protocol):
@@ -78,7 +83,7 @@ class WorkerHalf(Protocol):
 
     @property
     def form(self) -> str:
-        """What its writers take: ``flat`` or ``grouped``."""
+        """What its writers take: ``flat``, ``grouped`` or ``references``."""
 
     def writer(self, batch: int, part: int) -> Writer: ...
 

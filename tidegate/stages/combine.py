@@ -25,6 +25,7 @@ from tidegate.index import notification_tables
 from tidegate.index.versioned import View
 from tidegate.patterns import Combine, Raised
 from tidegate.patterns.pattern import NEVER
+from tidegate.runs.references import RaisedReferences
 from tidegate.runs.sinks import COUNTS, Receipt, WorkerHalf
 from tidegate.stages.live_shard import live_shard, stepped
 from tidegate.stages.select import Subscriptions
@@ -69,8 +70,8 @@ class CombineStep:
 
     @property
     def _ids(self) -> bool:
-        """Whether any output is flat: only then are the ids of notifications computed."""
-        return self.form == "flat" or any(half.form == "flat" for half in self.halves)
+        """Whether any output names all publications and has an id: only then are these worked out."""
+        return any(form in ("flat", "references") for form in (self.form, *(half.form for half in self.halves)))
 
     def step(
         self, shard: int, parts: Sequence[PartReference], known: ShardState
@@ -135,3 +136,11 @@ class RaisedBatch:
     @cached_property
     def grouped(self) -> pa.Table:
         return notification_tables.raised_grouped(self._raised, self._view.catalogue, self._numbers)
+
+    @cached_property
+    def references(self) -> RaisedReferences:
+        told = self._raised
+        digits = notification_tables.raised_ids(told, self._view.catalogue, self._numbers)
+        return RaisedReferences(
+            told.owner, told.raised_row, told.moment, told.score, told.distance, told.start, told.rows, told.ids, digits
+        )

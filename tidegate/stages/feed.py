@@ -43,8 +43,8 @@ class Arrived(NamedTuple):
     faults: list[QuarantinedRow]
     sizes: NDArray[np.int64] | None = None
     """How many of them appeared together each time, in order; None where all of a batch appear together."""
-    first_row: int = -1
-    """The number of the first of them in the source, if the source has an order."""
+    rows: NDArray[np.int64] | None = None
+    """The row of each in the log; None where the source is no log. They grow."""
     clock: int | None = None
     """The time of day that they came with, where the source has a clock."""
     taken: NDArray[np.int64] | None = None
@@ -57,7 +57,8 @@ class Arrived(NamedTuple):
         wrong = None if self.taken is None else is_dated_ahead(self.batch, self.taken, ahead)
         if wrong is None or self.taken is None:
             return self
-        kept, gone, sizes, versions = np.flatnonzero(~wrong), np.flatnonzero(wrong), self.sizes, self.versions
+        kept, gone, sizes = np.flatnonzero(~wrong), np.flatnonzero(wrong), self.sizes
+        versions, rows = self.versions, self.rows
         if sizes is not None:
             sizes = np.add.reduceat((~wrong).astype(np.int64), np.cumsum(sizes) - sizes)
             sizes = sizes[sizes > 0]
@@ -67,7 +68,7 @@ class Arrived(NamedTuple):
         faults = list(map(QuarantinedRow, reasons, _told(pa.table(self.batch.picked(gone).arrays))))
         return self._replace(
             batch=self.batch.picked(kept), versions=versions, faults=[*self.faults, *faults], sizes=sizes,
-            taken=self.taken[kept], ahead=len(faults),
+            rows=None if rows is None else rows[kept], taken=self.taken[kept], ahead=len(faults),
         )  # fmt: skip
 
 
@@ -141,7 +142,7 @@ def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Ar
             slice = Slice(**fields)
             view = versions.view(slice.oldest_version, slice.newest_version)
             if clock is not None:
-                yield Arrived(ArrowBatch.trusted(_NOTHING), view, version, [], None, -1, clock)
+                yield Arrived(ArrowBatch.trusted(_NOTHING), view, version, [], clock=clock)
             if not slice.rows:
                 continue
             for frames in _together(read(slice)):
@@ -152,7 +153,15 @@ def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Ar
                 some = sizes > 0
                 each = np.repeat(stamps, sizes)
                 taken = np.repeat(np.array([frame.appended for frame in frames], np.int64), sizes)
-                yield Arrived(ArrowBatch.trusted(table), view, each, [], sizes[some], frames[0].first_row, taken=taken)
+                yield Arrived(
+                    ArrowBatch.trusted(table), view, each, [], sizes[some], rows=_rows(frames, sizes), taken=taken
+                )
+
+
+def _rows(frames: Sequence[Frame], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The row of each publication of some frames. There may be rows between two of them, of frames that were lost."""
+    firsts, ends = np.array([frame.first_row for frame in frames], np.int64), np.cumsum(sizes)
+    return np.repeat(firsts - (ends - sizes), sizes) + np.arange(ends[-1])
 
 
 _KEPT = frozenset({"id", "source", "time", "phase"})

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,9 @@ from numpy.typing import NDArray
 from tidegate.index import Matches, notification_tables
 from tidegate.index.shapes import look_up_with, looked_up_with
 from tidegate.index.versioned import View
+from tidegate.patterns.memory import rowless
+from tidegate.records.row_objects import row_objects
+from tidegate.runs.references import MatchReferences
 from tidegate.shapes.sphere_group import ShapeLookup
 from tidegate.stages.feed import Arrived, Feed
 from tidegate.stages.task_context import local_property, query_id
@@ -76,7 +80,7 @@ class SelectedBatch:
     """
 
     def __init__(self, arrived: Arrived) -> None:
-        self.batch, self.view, self.versions, self.faults, self.sizes, self.first_row, self.clock = arrived[:7]
+        self.batch, self.view, self.versions, self.faults, self.sizes, self._rows, self.clock = arrived[:7]
         self.ahead = arrived.ahead
         self.publications = self.batch.length
         self.seconds = 0.0
@@ -97,6 +101,21 @@ class SelectedBatch:
     def times(self) -> NDArray[np.int64]:
         """When the publications happened, in microseconds since 1970."""
         return self.batch.times()
+
+    @cached_property
+    def rows(self) -> NDArray[np.int64]:
+        """The row of each publication in the log; −1 where the source is no log."""
+        return rowless(self.publications) if self._rows is None else self._rows
+
+    @cached_property
+    def references(self) -> MatchReferences:
+        """The matches as rows and numbers; no text is made for them."""
+        start, owners = self._matches
+        publication = np.repeat(np.arange(self.publications), np.diff(start))
+        return MatchReferences(publication, self.rows[publication], self.view.since[owners], self._contents)
+
+    def _contents(self, publications: NDArray[np.int64]) -> list[dict[str, Any]]:
+        return row_objects(pa.table(self.batch.picked(publications).arrays))
 
     @cached_property
     def grouped(self) -> pa.Table:

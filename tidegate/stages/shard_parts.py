@@ -23,7 +23,7 @@ from tidegate.errors import StoreError
 from tidegate.index.patterns import passed
 from tidegate.kernels.memory import own_numbers
 from tidegate.patterns.combine import Combine
-from tidegate.patterns.memory import LONG_AGO, Arrivals
+from tidegate.patterns.memory import LONG_AGO, Arrivals, rowless
 from tidegate.predicates.column import Column
 from tidegate.stages.select import SelectedBatch
 from tidegate.stages.shard_state import TOGETHER, PartReference
@@ -136,6 +136,7 @@ def pieces_of(found: SelectedBatch, appeared: Appeared, shards: int) -> Iterator
         return
     p = passed(found.batch, patterns.index.match(found.batch), patterns.columns)
     newest, turn, version = (array[p.rows] for array in appeared)
+    rows = found.rows[p.rows]
     was_hit = np.zeros(patterns.filters_given, np.bool_)
     was_hit[p.hits] = True
     for shard in range(shards):
@@ -148,7 +149,7 @@ def pieces_of(found: SelectedBatch, appeared: Appeared, shards: int) -> Iterator
         number[mine] = np.arange(len(mine))
         start, hits = own_numbers(p.start, p.hits, number, np.full(len(mine), -1))
         everyone = Arrivals(
-            p.time, newest, turn, version, p.offsets, p.letters, p.phase, p.hash, p.source, p.values, start, hits
+            p.time, newest, turn, version, rows, p.offsets, p.letters, p.phase, p.hash, p.source, p.values, start, hits
         )
         yield shard, Piece(everyone.picked(np.flatnonzero(np.diff(start))), patterns.keys[mine], patterns.columns)
 
@@ -165,11 +166,7 @@ def read_pieces(part: tuple[dict[str, NDArray[Any]], Any], at: str) -> list[Piec
     arrays, described = part
     try:
         pieces = [
-            Piece(
-                Arrivals(**{name: arrays[f"{i}/{name}"] for name in _ARRAYS}),
-                arrays[f"{i}/keys"],
-                [Column.restored(*plain) for plain in columns],
-            )
+            Piece(_arrivals(arrays, i), arrays[f"{i}/keys"], [Column.restored(*plain) for plain in columns])
             for i, columns in enumerate(described)
         ]
         if all(_fits(piece) for piece in pieces):
@@ -180,11 +177,18 @@ def read_pieces(part: tuple[dict[str, NDArray[Any]], Any], at: str) -> list[Piec
     raise StoreError("a part of a batch", got, at)
 
 
+def _arrivals(arrays: dict[str, NDArray[Any]], number: int) -> Arrivals:
+    """Those of one piece. Parts that were written before publications had rows have no array of them."""
+    found = {name: arrays[f"{number}/{name}"] for name in _ARRAYS if name != "row"}
+    row = arrays.get(f"{number}/row")
+    return Arrivals(**found, row=rowless(len(found["time"])) if row is None else row)
+
+
 def _fits(piece: Piece) -> bool:
     """Whether every offset of a piece leads into what it is an offset of: kernels rely on it."""
     given, keys = piece.arrivals, piece.keys
     count = len(given.time)
-    rows = (given.clock, given.turn, given.version, given.phase, given.hash, given.source)
+    rows = (given.clock, given.turn, given.version, given.row, given.phase, given.hash, given.source)
     return (
         all(len(array) == count for array in rows)
         and given.values.shape == (count, len(piece.columns))
@@ -248,8 +252,8 @@ class PartWriter:
         before = np.maximum(self._newest, np.concatenate(([LONG_AGO], tops[:-1])))
         self._newest = max(self._newest, int(tops[-1]))
         if self._first is None:
-            self._order, self._first = found.first_row, int(times[: sizes[0]].min())
-        return Appeared(np.repeat(before, sizes), np.repeat(found.first_row + starts, sizes), versions)
+            self._order, self._first = int(found.rows[0]), int(times[: sizes[0]].min())
+        return Appeared(np.repeat(before, sizes), np.repeat(found.rows[starts], sizes), versions)
 
     def close(self) -> Iterator[tuple[int, PartReference]]:
         """Write the files; for each shard its key and its reference."""
