@@ -270,7 +270,7 @@ def _parsed(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_bytes().decode())
     except OSError as error:
-        raise SettingError("a TOML file", error.strerror or str(error), str(file)) from None
+        raise SettingError("a TOML file or a data directory", error.strerror or str(error), str(file)) from None
     except UnicodeDecodeError as error:
         raise SettingError("text in UTF-8", f"the byte 0x{error.object[error.start]:02x}", str(file)) from None
     except tomllib.TOMLDecodeError as error:
