@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
@@ -23,6 +24,7 @@ from tidegate.index.batch import ObjectBatch
 from tidegate.runs.checkpoint import begun
 from tidegate.stages import combine, live_shard
 from tidegate.store.index_layers import IndexLayers
+from tidegate.store.log_rows import LogRows
 from tidegate.store.notifications import NotificationStore
 
 __all__ = ["KINDS", "Kind"]
@@ -64,6 +66,20 @@ class TheLog(Kind):
         with tg.Log(directory / "log", version=lambda: 4) as log:
             log.append([reading(99, n=1.5)])
             return [[row["id"], row.get("n"), row.get("name")] for row in contents(log)]
+
+
+class GoneRows(Kind):
+    """What is left of the rows of a log that were dropped and are still named."""
+
+    def write(self, directory: Path) -> None:
+        with tg.Log(directory / "log", segment_bytes=1, clock=lambda: 10**15) as log:
+            for number, phase in enumerate((None, "START", None)):
+                log.append([reading(number, phase), reading(10 + number)])
+            log.retain(before=4, named=lambda begin, end: np.arange(begin, end)[::2])
+
+    def answers(self, directory: Path) -> Any:
+        with LogRows(directory / "log") as rows:
+            return rows.publications(range(4))
 
 
 #: A condition of every way in which a snapshot keeps one, and every pattern but ``past``.
@@ -231,6 +247,7 @@ class Checkpoint(Kind):
 
 KINDS: dict[str, Kind] = {
     "log": TheLog(),
+    "gone": GoneRows(),
     "filters": FiltersSnapshot(),
     "snapshot": Snapshot(),
     "texts": TextsSnapshot(),

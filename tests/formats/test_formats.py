@@ -15,7 +15,7 @@ from tidegate.patterns import arrays
 from tidegate.pipeline import begun_batches
 from tidegate.runs import checkpoint
 from tidegate.stages import shard_state
-from tidegate.store import history_tables, log_frames, manifest, notifications, registry_tables
+from tidegate.store import gone_rows, history_tables, log_frames, manifest, notifications, registry_tables
 
 RELEASES = sorted(path.name for path in HERE.iterdir() if (path / "answers.json").exists())
 
@@ -57,6 +57,7 @@ def test_the_page_has_the_number_of_every_format():
         "`shards.json`": str(shards_record._FORMAT),
         "bundles of arrays": f"`{array_bundle._MAGIC.decode()}`",
         "segments of a log": f"`{log_frames._MAGIC.decode()}` in every frame",
+        "`….gone`": str(gone_rows._FORMAT),
         "`manifest-….json`": str(manifest._FORMAT),
         "`tidegate.json`": str(checkpoint._FORMAT),
         "`batches.json`": str(begun_batches._FORMAT),

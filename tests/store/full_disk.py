@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -25,6 +26,7 @@ from tests.store.log_contents import ids
 from tests.store.writing import rows
 from tidegate.errors import TidegateError
 from tidegate.store.index_layers import IndexLayers
+from tidegate.store.log_rows import LogRows
 
 __all__ = ["KINDS"]
 
@@ -75,6 +77,20 @@ class TheLog(Writing):
             found = ids(log)
         assert len(found) % 500 == 0
         return sorted({int(id.split("-")[0]) for id in found})
+
+
+class GoneRows(Writing):
+    """A log whose segments are dropped at once, while somebody still names all of their rows."""
+
+    def write(self, root: Path, number: int) -> Any:
+        with tg.Log(root / "gone", segment_bytes=1) as log:
+            log.append(rows([f"{number}-{i}" for i in range(500)]))
+            log.retain(size=0, named=lambda begin, end: np.arange(begin, end))
+        return number
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        with tg.Log(root / "gone") as log, LogRows(root / "gone") as reader:
+            return sorted({int(row["id"].split("-")[0]) for row in reader.publications(range(log.end))})
 
 
 class TheRegistry(Writing):
@@ -149,6 +165,7 @@ class Checkpoint(Writing):
 
 KINDS: dict[str, Writing] = {
     "log": TheLog(),
+    "gone": GoneRows(),
     "registry": TheRegistry(),
     "layers": Layers(),
     "snapshot": Snapshot(),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta, timezone
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -71,32 +74,52 @@ def publications(draw):
     )
 
 
+RETAINED = st.tuples(st.floats(0.2, 1), st.none() | st.sets(st.floats(0, 0.999), max_size=30))
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("append"), st.lists(publications(), min_size=1, max_size=6)),
         st.tuples(st.just("append"), st.lists(publications(), min_size=1, max_size=6)),
-        st.tuples(st.just("retain"), st.floats(0, 1)),
+        st.tuples(st.just("retain"), RETAINED),
+        st.tuples(st.just("retain"), RETAINED),
         st.tuples(st.just("read"), st.tuples(st.lists(st.floats(0, 0.999), max_size=9), st.none() | st.just({"a"}))),
     ),
+    min_size=3,
     max_size=12,
 )
 
 
-@given(STEPS, st.sampled_from([1, 2000, 1 << 20]), st.integers(1, 4))
+IDENTITY = ("id", "source", "time", "phase")
+
+
+def named(rows):
+    """What retention is told that somebody names: those of the rows that lie between two others."""
+    rows = sorted(rows)
+    return lambda begin, end: np.array([row for row in rows if begin <= row < end], np.int64)
+
+
+@given(STEPS, st.sampled_from([1, 1, 2000, 1 << 20]), st.integers(1, 4))
 def test_rows_are_what_was_appended(steps, segment_bytes, frames):
     with TemporaryDirectory() as directory, Log(directory, segment_bytes=segment_bytes) as log:
-        given = []
+        given, noted, begin = [], set(), 0
         with LogRows(directory, frames=frames) as reader:
             for step, what in [*steps, ("read", ([i / 20 for i in range(20)], None))]:
                 if step == "append":
                     given += what
                     log.append(what)
                 elif step == "retain":
-                    log.retain(before=round(what * len(given)))
+                    names = None if what[1] is None else {int(part * len(given)) for part in what[1]}
+                    log.retain(before=round(what[0] * len(given)), named=None if names is None else named(names))
+                    noted = noted if names is None else (noted | set(range(begin, log.begin))) & names
+                    begin = log.begin
                 elif given:
                     asked, fields = [int(part * len(given)) for part in what[0]], what[1]
-                    expected = [content(given[i], fields) if i >= log.begin else {"gone": True} for i in asked]
-                    assert reader.publications(asked, fields) == expected
+                    for row, found in zip(asked, reader.publications(asked, fields), strict=True):
+                        expected = content(given[row], fields)
+                        if row < begin:
+                            left = {name: expected[name] for name in IDENTITY if name in expected} | {"gone": True}
+                            assert found == left or (row not in noted and found == {"gone": True})
+                        else:
+                            assert found == expected
 
 
 def test_a_row_that_is_not_there_yet(tmp_path):
@@ -140,6 +163,98 @@ def test_a_damaged_frame_is_an_error_until_it_is_given_up(tmp_path):
             {"lost": True},
             "p2",
         ]
+
+
+def six(directory):
+    """Six rows, a segment each but the last two."""
+    with Log(directory, segment_bytes=1) as log:
+        for number in range(4):
+            log.append([Publication(f"p{number}", "z7", NOON, {"n": 1.5}, phase="START")])
+        log.append(rows(["p4", "p5"]))
+    return lambda begin, end: np.arange(begin, end)
+
+
+def ids_of(directory):
+    with LogRows(directory) as reader:
+        return [row.get("id") for row in reader.publications(range(6))]
+
+
+def test_what_is_noted_goes_once_nobody_names_it(tmp_path):
+    everybody = six(tmp_path)
+    with Log(tmp_path) as log:
+        assert log.retain(before=3, named=everybody) == 3
+        assert ids_of(tmp_path) == [f"p{i}" for i in range(6)]
+        assert len(list(tmp_path.glob("*.gone"))) == 3
+        assert log.retain(before=3) == 0  # who does not know who names rows takes nothing away
+        assert log.retain(size=0, named=named({1, 3})) == 1
+        assert ids_of(tmp_path) == [None, "p1", None, "p3", "p4", "p5"]
+        with LogRows(tmp_path) as reader:
+            expected = {"id": "p3", "source": "z7", "phase": "START", "time": "2026-11-15T12:00:00.000000Z"}
+            assert reader.publications([3, 0]) == [{**expected, "gone": True}, {"gone": True}]
+            assert log.retain(size=0, named=named({5})) == 0
+            assert reader.publications([3]) == [{"gone": True}]
+    assert not list(tmp_path.glob("*.gone"))
+
+
+def test_no_named_row_is_lost_between_two_steps(tmp_path, monkeypatch):
+    """Retention is killed before each of its calls of the system, and its disk is full at each."""
+
+    class Killed(BaseException):
+        pass
+
+    def fail(left, name, error):
+        real = getattr(os, name)
+
+        def failing(*args, **kwargs):
+            left[0] -= 1
+            if not left[0]:
+                raise error
+            return real(*args, **kwargs)
+
+        return failing
+
+    def attempt(directory, step, error):
+        everybody, left = six(directory), [step]
+        with Log(directory) as log, monkeypatch.context() as patch:
+            for name in ("fsync", "rename", "unlink"):
+                patch.setattr(os, name, fail(left, name, error))
+            with suppress(Killed, StoreError):
+                log.retain(size=0, named=everybody)
+        assert ids_of(directory) == [f"p{i}" for i in range(6)]
+        with Log(directory) as log:  # it is gone on with
+            log.retain(size=0, named=everybody)
+            assert log.begin == 4
+        assert ids_of(directory) == [f"p{i}" for i in range(6)]
+        assert {file.suffix for file in directory.iterdir()} == {"", ".log", ".index", ".gone"}
+        return left[0] <= 0
+
+    for kind, error in (("killed", Killed()), ("full", OSError(28, "No space left on device"))):
+        steps = 1
+        while attempt(tmp_path / f"{kind}{steps}", steps, error):
+            steps += 1
+        assert steps > 4 * 5  # two of fsync, a rename, and two files that are removed, of each segment
+
+
+def test_notes_that_were_damaged(tmp_path):
+    everybody = six(tmp_path)
+    with Log(tmp_path) as log:
+        log.retain(before=2, named=everybody)
+    (tmp_path / f"{1:020d}.gone").write_bytes((tmp_path / f"{1:020d}.gone").read_bytes()[:-80])
+    with LogRows(tmp_path) as reader:
+        assert reader.publications([0])[0]["id"] == "p0"
+        with pytest.raises(StoreError, match=f"{1:020d}.gone"):
+            reader.publications([1])
+        (tmp_path / f"{1:020d}.gone").unlink()
+        assert reader.publications([1]) == [{"gone": True}]
+
+
+def test_a_damaged_frame_is_not_noted(tmp_path):
+    everybody = six(tmp_path)
+    file = tmp_path / f"{1:020d}.log"
+    file.write_bytes(file.read_bytes()[:-80] + bytes(80))
+    with Log(tmp_path) as log:
+        assert log.retain(before=3, named=everybody) == 3
+    assert ids_of(tmp_path) == ["p0", None, "p2", "p3", "p4", "p5"]
 
 
 def test_integers_of_tables_and_nulls(tmp_path):

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from tidegate.records.json_column import INSTANT
 
-__all__ = ["json_value", "json_values", "listed", "stamp", "stamps"]
+__all__ = ["instants", "json_value", "json_values", "listed", "stamp", "stamps"]
 
 
 def json_value(value: Any) -> Any:
@@ -95,9 +95,14 @@ def json_values(column: pa.ChunkedArray | pa.Array, is_attribute: bool = True, g
 
 def stamps(column: pa.ChunkedArray | pa.Array) -> list[str | None]:
     """``stamp`` for a column of timestamps."""
-    if column.type != INSTANT:
-        if column.type.unit == "ns":  # floored, also before 1970
-            column = pc.floor_temporal(column.cast(pa.timestamp("ns", "UTC")), unit="microsecond")
-        column = column.cast(INSTANT)
-    texts = column.cast(pa.timestamp("us")).cast(pa.string())  # a zone would take most of the time
+    texts = instants(column).cast(pa.timestamp("us")).cast(pa.string())  # a zone would take most of the time
     return listed(pc.binary_join_element_wise(pc.binary_replace_slice(texts, 10, 11, "T"), "Z", ""))
+
+
+def instants(column: pa.ChunkedArray | pa.Array) -> pa.ChunkedArray | pa.Array:
+    """A column of timestamps in microseconds and UTC, floored, also before 1970."""
+    if column.type == INSTANT:
+        return column
+    if column.type.unit == "ns":
+        column = pc.floor_temporal(column.cast(pa.timestamp("ns", "UTC")), unit="microsecond")
+    return column.cast(INSTANT)

@@ -28,6 +28,7 @@ from tidegate.store.wakeups import Waker
 
 if TYPE_CHECKING:
     from tidegate.records.given import Given
+    from tidegate.store.gone_rows import Named
     from tidegate.store.log_intake import PendingAppend
     from tidegate.time_zones import Zone
 
@@ -254,18 +255,28 @@ class Log(Closing):
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
-    def retain(self, *, before: int | None = None, age: timedelta | None = None, size: int | None = None) -> int:
+    def retain(
+        self,
+        *,
+        before: int | None = None,
+        age: timedelta | None = None,
+        size: int | None = None,
+        named: Named | None = None,
+    ) -> int:
         """Drop old segments and return how many.
 
         Those older than ``age`` or beyond ``size`` bytes go, oldest first, or without either all that end at ``before``
         or earlier. One with a row at or after ``before`` stays, and so does the last. Readers keep a dropped segment
         for as long as they have it mapped.
+
+        ``named`` says which rows from one to before another somebody may still name; of these, ``LogRows`` goes on
+        telling id, source and time until it does not name them any more.
         """
         if before is None and age is None and size is None:
             raise SettingError("before, age or size", "none of them")
         oldest = None if age is None else self._clock() - age // _MICROSECOND
         with self._turns.alone(), self._locked():
-            return drop(self.directory, before, oldest, size)
+            return drop(self.directory, before, oldest, size, named)
 
     def close(self) -> None:
         """Wait for writes that are under way, then close all files."""

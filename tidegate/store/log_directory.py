@@ -13,16 +13,20 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidegate.errors import StoreError, shown
-from tidegate.store.log_segment import LogSegment, data_file, index_file, segments
+from tidegate.store.log_segment import NOTES, LogSegment, data_file, index_file, segments
 from tidegate.store.log_tail import Tail, sync_directory
 from tidegate.store.wakeups import PREFIX
+
+if TYPE_CHECKING:
+    from tidegate.store.gone_rows import Named
 
 __all__ = ["drop", "locked", "opened"]
 
 _LOCK = "lock"
-_NAME = re.compile(rf"\d{{20}}\.(log|index)|{_LOCK}|{PREFIX}\w+")
+_NAME = re.compile(rf"\d{{20}}(\.log|\.index|{NOTES}|{NOTES}\.new)|{_LOCK}|{PREFIX}\w+")
 #: Errors because of which a process that only reads cannot mend: another one is writing, or it may not write.
 _CANNOT = (errno.EAGAIN, errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -87,17 +91,23 @@ def _mend(directory: Path) -> None:
             tail.seal()
 
 
-def drop(directory: Path, before: int | None, oldest: int | None, size: int | None) -> int:
+def drop(directory: Path, before: int | None, oldest: int | None, size: int | None, named: Named | None) -> int:
     """Drop segments from the first on, never the last, and return how many; the caller has the lock.
 
     Those go that were finished before ``oldest`` (µs since 1970) or that are more than ``size`` bytes allow; without
-    either, all. The first with a row at or after ``before`` stays, with all behind it.
+    either, all. The first with a row at or after ``before`` stays, with all behind it. What is ``named`` of a segment
+    is noted before it goes, and what was noted goes once nothing of it is named; notes do not count as bytes.
     """
     firsts = segments(directory)
     for name in directory.glob("*.index"):  # left behind by a process that was killed in the loop below
         if int(name.stem) not in firsts:
             name.unlink()
-    kept, dropped = sum(file.stat().st_size for file in directory.iterdir()), 0
+    if named is not None:
+        from tidegate.store.gone_rows import forget, note  # a process that only reads need not import how
+
+        forget(directory, named)
+    files = [file for file in directory.iterdir() if file.suffix != NOTES]
+    kept, dropped = sum(file.stat().st_size for file in files), 0
     for first in firsts[:-1]:
         with LogSegment(directory, first) as segment:
             last = segment.last
@@ -106,6 +116,8 @@ def drop(directory: Path, before: int | None, oldest: int | None, size: int | No
         is_needed = before is not None and last.end_row > before
         if is_needed or not (is_old or is_more or (oldest is None and size is None)):
             break
+        if named is not None:
+            note(directory, first, named)
         # The index goes last: a reader that has it open sees from it that the segment is gone.
         for file in (data_file(directory, first), index_file(directory, first)):
             kept -= file.stat().st_size

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from tidegate.closing import Closing
 from tidegate.errors import StoreError
 from tidegate.records.row_objects import row_objects
+from tidegate.store.gone_rows import GoneRows
 from tidegate.store.log_segment import segments
 from tidegate.store.row_segment import RowSegment
 
 __all__ = ["LogRows"]
 
-#: What stands in place of a publication of which nothing is known: gone by retention, or given up as damaged.
+#: What is said of a publication that is gone by retention, and of one that was given up as damaged.
 _GONE: dict[str, Any] = {"gone": True}
 _LOST: dict[str, Any] = {"lost": True}
 #: Segments that are mapped at a time.
@@ -47,16 +48,18 @@ class LogRows(Closing):
         self._listed = -1
         self._open: OrderedDict[int, RowSegment] = OrderedDict()
         self._frames: OrderedDict[tuple[int, int], tuple[int, int, pa.RecordBatch | None]] = OrderedDict()
+        self._gone = GoneRows(self.directory)
         self._is_closed = False
 
     def publications(self, rows: Sequence[int] | _Rows, fields: Collection[str] | None = None) -> list[dict[str, Any]]:
         """The publication of each row, in the order of the rows, with the attributes ``fields``, or all of them.
 
-        ``{"gone": True}`` where the log does not have the row any more, ``{"lost": True}`` where its frame was damaged
-        and given up. A row that is not in the log yet is an error, and so is a frame that is damaged.
+        A row that the log has dropped has ``"gone": True`` in place of its attributes, and id, source, phase and time
+        if these were noted when it was dropped. ``{"lost": True}`` stands for a row whose frame was damaged and given
+        up. A row that is not in the log yet is an error, and so is a frame that is damaged.
         """
         wanted = np.asarray(rows, np.int64)
-        found = [_GONE.copy() for _ in wanted]
+        found: list[dict[str, Any]] = [{}] * len(wanted)
         if len(wanted):
             with self._lock:
                 self._refresh(int(wanted.max()), int(wanted.min()))
@@ -66,6 +69,9 @@ class LogRows(Closing):
                 for first, low, high in zip(self._firsts, cuts, cuts[1:], strict=False):
                     if low < high:
                         self._read(first, wanted, order[low:high], fields, found)
+                gone = [place for place, publication in enumerate(found) if not publication]
+                for place, publication in zip(gone, self._gone.find(wanted[gone]) if gone else (), strict=True):
+                    found[place] = (publication or {}) | _GONE
         return found
 
     def _refresh(self, last: int, first: int) -> None:
@@ -121,7 +127,7 @@ class LogRows(Closing):
     ) -> None:
         """Put the publications of some rows of a segment, which stand at these places in order, into what is found."""
         segment = self._segment(first)
-        if segment is None:
+        if segment is None:  # dropped a moment ago
             return
         wanted = rows[places]
         numbers = segment.numbers(wanted)

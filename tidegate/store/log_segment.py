@@ -22,6 +22,7 @@ from tidegate.errors import StoreError
 
 __all__ = [
     "ENTRY",
+    "NOTES",
     "DurableEntry",
     "LogSegment",
     "data_file",
@@ -34,6 +35,8 @@ __all__ = [
 
 _ENTRY = struct.Struct("<qqqqQ")
 ENTRY = _ENTRY.size
+#: How the names of files end that say what is left of a segment that was dropped; ``gone_rows`` writes them.
+NOTES = ".gone"
 #: Entries that are read at a time, at most.
 _SOME = 32_768
 #: Multipliers of an entry's fields in the checksum that is its last field, and what is added to that sum, so that an
