@@ -38,7 +38,7 @@ class Broker:
     def run(self, rows_of_batch=65_536, sinks=None):
         """Run what is there now."""
         source = LogSource(self.directory / "log", rows=rows_of_batch)
-        sinks = [Sql(self.store)] if sinks is None else sinks
+        sinks = self.sinks if sinks is None else sinks
         run = ProcessRun(source, self.registry, sinks, checkpoint=self.directory / "checkpoint", **self._settings)
         run.start(available_now=True)
         try:
@@ -49,6 +49,10 @@ class Broker:
         finally:
             run.close()
         return True
+
+    @property
+    def sinks(self):
+        return [Sql(self.store)]
 
     def told(self):
         with NotificationStore(self.store) as store:

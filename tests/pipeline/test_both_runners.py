@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 import tidegate as tg
 from tests.pipeline.lane import Stream, rows, subscription
 from tidegate.broker.process_run import ProcessRun
 from tidegate.pipeline.flow import Flow
-from tidegate.runs.sinks import Sql
-from tidegate.runs.sources import LogSource
+from tidegate.runs.sinks import DriverSink, Sql
+from tidegate.runs.sources import FilesSource, LogSource
 from tidegate.store.notifications import NotificationStore
 
 pytestmark = pytest.mark.spark
+
+
+class Noted(DriverSink):
+    """A sink that notes the cut of each batch, and fails where it is told to."""
+
+    def __init__(self, cuts, failing=-1):
+        self.cuts, self._failing = cuts, failing
+
+    def commit(self, batch, receipts):
+        self.cuts.append((batch, receipts.cut))
+        if batch == self._failing:
+            raise tg.StoreError("room to write", "none", "the sink")
+
+
+def run_of(name, spark, *arguments, **settings):
+    return Flow(spark, *arguments, **settings) if name == "spark" else ProcessRun(*arguments, **settings)
 
 
 def test_both_runners_give_the_same_notifications(spark, tmp_path):
@@ -27,12 +45,10 @@ def test_both_runners_give_the_same_notifications(spark, tmp_path):
                 registry.unsubscribe("s1")
             log.append(stream.frame(60))
         log.append(stream.last())
-        told = {}
+        told, cuts = {}, {"spark": [], "process": []}
         for name, size in (("spark", 150), ("process", 70)):
-            source, sink = LogSource(tmp_path / "log", rows=size), Sql(tmp_path / f"{name}.db")
-            where = {"checkpoint": tmp_path / name, "lateness": 1.0}
-            run = Flow(spark, source, registry, [sink], **where) if name == "spark" else None
-            run = run or ProcessRun(source, registry, [sink], **where)
+            source, sinks = LogSource(tmp_path / "log", rows=size), [Sql(tmp_path / f"{name}.db"), Noted(cuts[name])]
+            run = run_of(name, spark, source, registry, sinks, checkpoint=tmp_path / name, lateness=1.0)
             run.start(available_now=True)
             run.wait()
             run.close()
@@ -40,3 +56,61 @@ def test_both_runners_give_the_same_notifications(spark, tmp_path):
                 told[name] = rows([store.read()])
     assert told["process"] == told["spark"]
     assert len(told["spark"]) > 100
+    # the stamp of the last row where a batch ends before the log does
+    assert [(cut.row, cut.version) for _, cut in cuts["spark"]] == [(120, 2), (240, 4), (360, 7), (481, 9)]
+    assert [cut.row for _, cut in cuts["process"]] == [60, 120, 180, 240, 300, 360, 420, 480, 481]
+
+
+@pytest.mark.parametrize("name", ["spark", "process"])
+@pytest.mark.parametrize("kind", ["log", "files"])
+def test_a_batch_that_is_run_again_has_the_same_cut(spark, tmp_path, name, kind):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    began = time.time_ns() // 1000
+    with (
+        tg.Registry(tmp_path / "registry.db") as registry,
+        tg.Log(tmp_path / "log", version=lambda: registry.version) as log,
+    ):
+        cuts, failing = [], 1
+        for number in range(3):
+            registry.subscribe(tg.Subscription(f"s{number}", "ann", "n >= 0"))
+            one = {"id": f"p{number}", "source": "z", "time": "2026-11-15T08:00:00Z", "n": number}
+            if kind == "log":
+                log.append(one)
+            else:
+                (folder / f"{number}.jsonl").write_text(str(one).replace("'", '"'))
+            source = LogSource(tmp_path / "log") if kind == "log" else FilesSource(str(folder))
+            run = run_of(name, spark, source, registry, [Noted(cuts, failing)], checkpoint=tmp_path / "checkpoint")
+            run.start(available_now=True)
+            if number == failing:
+                with pytest.raises((tg.PipelineError, tg.StoreError), match="room to write"):
+                    run.wait()
+            else:
+                run.wait()
+            run.close()
+            failing = 1 if number < 1 else -1
+    batches, found = zip(*cuts, strict=True)
+    assert batches == (0, 1, 1, 2)
+    assert found[1] == found[2]
+    assert [cut.version for cut in found] == [1, 2, 2, 3]
+    assert [cut.row for cut in found] == ([1, 2, 2, 3] if kind == "log" else [-1] * 4)
+    times = [began, *(cut.time for cut in found), time.time_ns() // 1000]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("name", ["spark", "process"])
+def test_a_new_version_makes_one_empty_cut_and_time_alone_none(spark, tmp_path, name):
+    with tg.Registry(tmp_path / "registry.db") as registry:
+        cuts = []
+        run = run_of(
+            name, spark, LogSource(tmp_path / "log"), registry, [Noted(cuts)], checkpoint=tmp_path / "checkpoint"
+        )
+        run.start()
+        for version in (1, 2):
+            registry.subscribe(tg.Subscription(f"s{version}", "ann", "absent('PT3S', n > 4.9)"))
+            until = time.monotonic() + 30
+            while len(cuts) < version and time.monotonic() < until:
+                assert not run.wait(0.01)
+        run.wait(0.5)
+        run.stop()
+    assert [(batch, cut.row, cut.version) for batch, cut in cuts] == [(0, 0, 1), (1, 0, 2)]

@@ -25,6 +25,7 @@ from tidegate.errors import SettingError
 from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.combine import KEEP
 from tidegate.runs.checkpoint import begun
+from tidegate.runs.cut import Cut
 from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.quarantine import Quarantine
 from tidegate.runs.sinks import COUNTS, Receipt, Receipts, Sink, named_by
@@ -200,11 +201,15 @@ class ProcessRun:
     def _done(self, number: int, start: Offset, end: Offset) -> Receipts:
         """Both stages of a batch; its receipts."""
         properties = {}
-        if not self._source.stamps:
-            version = self._registry.pin(self.query, number)
+        cut = None  # one that the source makes comes with the receipts
+        if self._source.stamps:
+            self._need(start.get("version", 0))
+        else:
+            version, at = self._registry.pinned(self.query, number)
             self._registry.prepare(version, version)
             properties[VERSION] = str(version)
             self._need(version)
+            cut = Cut(-1, version, at)
         if self.status.newest is not None:
             properties[WATERMARK] = str(self.status.newest - self._settings.lateness)
         with local_task(LocalTask(self.query, number, properties)):
@@ -219,10 +224,10 @@ class ProcessRun:
                 parts = [PartReference.from_json(payload) for kind, payload in rows if kind == PART]
                 told, counts, self._state = self._combine.step(0, parts, self._state)
                 rows = [row for row in rows if row[0] != PART] + self._combine.receipts(told, counts, began)
-        if self._source.stamps and self._state.version >= 0:
-            self._need(self._state.version)
         kinds, payloads = zip(*rows, strict=True)
-        return Receipts(pa.table([pa.array(kinds, pa.string()), pa.array(payloads, pa.binary())], schema=_RECEIPTS))
+        return Receipts(
+            pa.table([pa.array(kinds, pa.string()), pa.array(payloads, pa.binary())], schema=_RECEIPTS), cut
+        )
 
     def _need(self, version: int) -> None:
         """Note in the registry, every few seconds, which versions this run may need, so that older ones can go."""

@@ -33,6 +33,7 @@ from tidegate.pipeline.spark_failure import failure
 from tidegate.pipeline.streams import stream
 from tidegate.pipeline.worker_warmup import WorkerWarmup
 from tidegate.runs.checkpoint import begun
+from tidegate.runs.cut import Cut
 from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.quarantine import Quarantine
 from tidegate.runs.sinks import COUNTS, Receipts, Sink, WorkerHalf, named_by
@@ -176,14 +177,16 @@ class Flow:
             note_batch(self._checkpoint, batch)
             self.quarantine.begin(batch)
             self._first = False
+        cut = None  # one that the source makes comes with the receipts
         if not self._source.stamps:
-            version = self._registry.pin(self.query, batch)
+            version, at = self._registry.pinned(self.query, batch)
             self._registry.prepare(version, version)
             tell(VERSION, str(version))
             self._registry.needs(self.query, version)
+            cut = Cut(-1, version, at)
         if self.status.newest is not None:
             tell(WATERMARK, str(self.status.newest - self._settings.lateness))
-        found = Receipts(receipts.toArrow())
+        found = Receipts(receipts.toArrow(), cut)
         worked = perf_counter()
         for sink in self._sinks:
             sink.commit(batch, found)

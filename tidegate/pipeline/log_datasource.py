@@ -21,7 +21,7 @@ __all__ = ["SLICE", "LogDataSource"]
 #: The columns of a reference to the log.
 SLICE = (
     "file string, first_byte bigint, last_byte bigint, first_row bigint, rows bigint, "
-    "oldest_version bigint, newest_version bigint, clock bigint, clock_version bigint"
+    "oldest_version bigint, newest_version bigint, clock bigint, cut_row bigint, cut_version bigint, cut_time bigint"
 )
 #: Seconds between two notes in the registry of the version from which on this query may need subscriptions.
 _NOTED = 5.0
@@ -51,7 +51,7 @@ class _Whole(DataSourceReader):
         self._planner = planner
 
     def partitions(self) -> Sequence[InputPartition]:
-        return list(map(InputPartition, self._planner.slices(self._planner.log.begin, self._planner.log.end)))
+        return list(map(InputPartition, self._planner.whole()))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         yield reference(partition.value)
@@ -90,6 +90,6 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, int]) -> None:
         """Note in the registry, every few seconds, which versions this query may need, so that older ones can go."""
         planner = self._planner
-        if planner.notes and planner.newest is not None and monotonic() > self._noted + _NOTED:
+        if planner.notes and "version" in end and monotonic() > self._noted + _NOTED:
             self._noted = monotonic()
-            planner.registry.needs(planner.query, planner.newest)
+            planner.registry.needs(planner.query, end["version"])

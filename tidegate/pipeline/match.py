@@ -31,12 +31,12 @@ from tidegate.pipeline.shard_keys import keys
 from tidegate.runs.quarantine import Quarantine
 from tidegate.stages import feed
 from tidegate.stages.combine import CombineStep
+from tidegate.stages.log_planner import REFERENCE
 from tidegate.stages.select import Select, Subscriptions
 from tidegate.stages.select_task import SHARDED, NotificationRows, ReceiptRows, SelectTask
 from tidegate.stages.shard_parts import ShardFiles
 from tidegate.stages.shard_state import CombineSettings
 from tidegate.store.index_layers import IndexLayers
-from tidegate.store.log import Slice
 from tidegate.store.registry import Registry
 from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.subscriptions import compile_subscription
@@ -175,7 +175,7 @@ def _collected(subscriptions: DataFrame) -> Iterator[Subscription]:
 
 def fed(publications: DataFrame, zone: TimeZone | None = None) -> tuple[DataFrame, feed.Feed]:
     """The DataFrame that goes to the workers, and the feed that reads it. A wrong column is an error at once."""
-    if publications.columns == [*Slice._fields, "clock", "clock_version"]:
+    if publications.columns == list(REFERENCE):
         return publications, feed.slices
     names = publications.columns
     twice = next((name for name in names if names.count(name) > 1), None)

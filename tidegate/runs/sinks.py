@@ -18,14 +18,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.model import FLAT, GROUPED
+from tidegate.runs.cut import Cut
 from tidegate.runs.references import MatchReferences, RaisedReferences
 from tidegate.store.notifications import NotificationStore
 
 __all__ = [
     "COUNTS",
+    "CUT",
     "NO_ROWS",
     "Callback",
     "Console",
+    "Cut",
     "DriverSink",
     "Notifications",
     "Receipt",
@@ -44,6 +47,8 @@ __all__ = [
 COUNTS = "counts"
 #: What a sink names that keeps what it shows itself.
 NO_ROWS = np.empty(0, np.int64)
+#: The kind of the receipt that tells the cut of the batch, where the source makes it; all tasks tell the same.
+CUT = "cut"
 
 Receipt = tuple[str, bytes]
 
@@ -89,10 +94,23 @@ class WorkerHalf(Protocol):
 
 
 class Receipts:
-    """The receipts of all tasks of a batch: payloads by kind."""
+    """The receipts of all tasks of a batch: payloads by kind.
 
-    def __init__(self, table: pa.Table) -> None:
+    ``cut`` is the one that the runner made, for a source that makes none.
+    """
+
+    def __init__(self, table: pa.Table, cut: Cut | None = None) -> None:
         self._kinds, self._payloads = table.column("kind").to_pylist(), table.column("payload")
+        self._cut = cut
+
+    @cached_property
+    def cut(self) -> Cut:
+        """The cut of the batch: the same when the batch is run again."""
+        told = self.of(CUT)
+        found = Cut(*orjson.loads(told[0])) if told else self._cut
+        if found is None:
+            raise RuntimeError("receipts of a batch without a cut")
+        return found
 
     def of(self, kind: str) -> list[bytes]:
         """The payloads of one kind."""

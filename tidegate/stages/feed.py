@@ -22,6 +22,7 @@ from tidegate.index.versioned import View
 from tidegate.model import COORDINATES
 from tidegate.records import expand, expand_attributes
 from tidegate.rejected_row import QuarantinedRow, RejectedRow
+from tidegate.runs.cut import Cut
 from tidegate.runs.publication_files import publications
 from tidegate.store.log import Frame, Slice, read
 from tidegate.time_zones import TimeZone
@@ -51,6 +52,8 @@ class Arrived(NamedTuple):
     """When the source took each of them, in microseconds since 1970; None where no source says so."""
     ahead: int = 0
     """How many were refused because they are dated too far ahead of that."""
+    cut: Cut | None = None
+    """The cut of the batch, where the source makes it; it comes before the publications."""
 
     def timely(self, ahead: int) -> Arrived:
         """Without the publications that are dated more than ``ahead`` after they were taken, which become faults."""
@@ -138,11 +141,12 @@ def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Ar
     """References to the log, whose publications were checked before they were written."""
     for batch in batches:
         for fields in batch.to_pylist():
-            clock, version = fields.pop("clock"), fields.pop("clock_version")
+            clock, row, version, time = (fields.pop(name) for name in ("clock", "cut_row", "cut_version", "cut_time"))
             slice = Slice(**fields)
             view = versions.view(slice.oldest_version, slice.newest_version)
-            if clock is not None:
-                yield Arrived(ArrowBatch.trusted(_NOTHING), view, version, [], clock=clock)
+            if row is not None:
+                nothing, cut = ArrowBatch.trusted(_NOTHING), Cut(row, version, time)
+                yield Arrived(nothing, view, version, [], clock=clock, cut=cut)
             if not slice.rows:
                 continue
             for frames in _together(read(slice)):

@@ -1,9 +1,15 @@
 """How a log is read in batches: which offset is next, and references to the slices of segments that make up a batch.
 
-An offset is a row number of the log, and the time of day where patterns are to have a clock that runs without
-publications. Whoever runs batches writes offsets down first, and the log says with which version of the registry each
-publication is matched, so a batch that is run again repeats itself exactly. Spark uses this in several small processes,
-so it imports little.
+An offset is a cut (``runs/cut.py``): a row number of the log, the version of the registry, the time; and the last tick
+where patterns are to have a clock that runs without publications. Whoever runs batches writes offsets down first, and
+the log says with which version each publication is matched, so a batch that is run again repeats itself exactly.
+
+A new version makes a cut also where there are no new rows; time alone makes none, but a tick does. The law of cuts:
+rows before a cut are stamped with its version or an earlier one, rows behind it with the same or a later one. At the
+end of the log the version is the registry's, read under the log's lock if it has moved. Where a batch ends before that,
+it is the stamp of the batch's last row, for which the law holds because stamps never fall.
+
+Spark uses this in several small processes, so it imports little.
 """
 
 from __future__ import annotations
@@ -15,15 +21,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from tidegate.errors import SettingError, shown
+from tidegate.runs.cut import Cut
 from tidegate.runs.limits import BATCH_ROWS
-from tidegate.store.log import Log, Slice
+from tidegate.store.log import Log, Slice, read
 from tidegate.store.manifest import current
 from tidegate.store.storage import storage_at
 
 if TYPE_CHECKING:
     from tidegate.store.registry import Registry
 
-__all__ = ["LogPlanner", "reference"]
+__all__ = ["REFERENCE", "LogPlanner", "reference"]
 
 #: One task matches so many publications in less time than Spark takes to start a second one.
 _ALONE = 4096
@@ -48,11 +55,9 @@ class LogPlanner:
         self._url, self._storage = options.get("registry"), options.get("storage")
         self._shapes = options.get("shapes")
         self._registry: Registry | None = None
-        #: The version of the last publication that was planned; later ones have this version or a later one.
-        self.newest: int | None = None
         self._log: Log | None = None
-        #: The version for which the log has no appends under way that have an older one.
-        self._standing = 0
+        #: The last cut at the end of the log: no append was under way that had an older version.
+        self._standing = Cut(-1, -1, 0)
 
     @property
     def log(self) -> Log:
@@ -80,54 +85,72 @@ class LogPlanner:
         return bool(self._url and self.query)
 
     def newest_offset(self) -> dict[str, int]:
-        """The end of the log; with a clock also the time of day at the last tick, in microseconds since 1970, and the
-        version of the registry: no row that comes later has an older one.
-        """
-        if not self._tick:
-            return {"row": self.log.end}
-        now = time_ns() // 1000 // self._tick * self._tick
-        version = self.registry.version if self._url else 0
+        """A cut at the end of the log, now; with a clock also the time of day at the last tick."""
+        version = self._version()
         row = self.log.end  # read after the version: appends that begin now have it, or a later one
-        if version != self._standing:  # some that had begun may have an older one
-            row, version = self.log.standing(lambda: self.registry.version)
-            self._standing = version
-        return {"row": row, "clock": now, "version": version}
+        if version != self._standing.version or (row != self._standing.row and version != self._version()):
+            # appends under way may have an older version, or some that were made since a newer one
+            row, version = self.log.standing(self._version)
+        now = time_ns() // 1000
+        self._standing = Cut(row, version, now)
+        found = {"row": row, "version": version, "time": now}
+        return {**found, "clock": now // self._tick * self._tick} if self._tick else found
+
+    def _version(self) -> int:
+        return self.registry.version if self._url else 0
 
     def initial_offset(self) -> dict[str, int]:
-        """Where a new checkpoint begins."""
-        return {"row": self.log.end if self.starting == "latest" else self.log.begin}
+        """Where a new checkpoint begins, with version 0: what is subscribed by then comes with the first cut."""
+        row = self.log.end if self.starting == "latest" else self.log.begin
+        return {"row": row, "version": 0, "time": time_ns() // 1000}
 
     def next_offset(self, start: Mapping[str, int], newest: Mapping[str, int], most: int | None) -> dict[str, int]:
-        """The end of the batch that begins at ``start``: ``newest``, or ``most`` rows later if that is before it."""
-        found, begin = dict(newest), start["row"]
+        """The end of the batch that begins at ``start``: ``newest``, or ``most`` rows later if that is before it.
+
+        It is ``start`` if nothing has moved but the time.
+        """
+        begin, found = start["row"], dict(newest)
         if most is not None and found["row"] - begin > most:
+            row = self.log.cut(begin, most)
             # no tick: publications that appeared before it are still to come
-            found = {"row": self.log.cut(begin, most)}
-        found["row"] = max(found["row"], begin)
-        if "clock" in start and found.get("clock", start["clock"]) <= start["clock"]:
-            found |= {"clock": start["clock"], "version": start["version"]}
-        return found
+            found = {"row": row, "version": self.log.slices(begin, row, 1)[-1].newest_version, "time": found["time"]}
+        for name in ("row", "version", "time", "clock"):  # earlier offsets may have none of the last three
+            if name in start:
+                found[name] = max(found.get(name, 0), start[name])
+        moved = any(found[name] != start.get(name) for name in found if name != "time")
+        return found if moved else dict(start)
+
+    def cut(self, start: Mapping[str, int], end: Mapping[str, int]) -> Cut:
+        """The cut of the batch between two offsets. An earlier program wrote none: then it is what the last row was
+        stamped with, which stays the same.
+        """
+        if "time" in end:
+            return Cut.of_offset(end)
+        begin, row = start["row"], end["row"]
+        slices = self.log.slices(begin, row, 1) if row > begin else []
+        version = max(end.get("version", 0), slices[-1].newest_version if slices else 0)
+        appended = [frame.appended for frame in read(slices[-1])] if slices else []
+        return Cut(row, version, max(appended, default=end.get("clock", 0)))
 
     def references(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[tuple[Any, ...]]:
-        """What lies between two offsets, for ``reference``."""
-        ticked = end.get("clock") != start.get("clock")
-        return self.slices(start["row"], end["row"], *((end["clock"], end["version"]) if ticked else ()))
-
-    def slices(
-        self, begin: int, end: int, clock: int | None = None, version: int | None = None
-    ) -> list[tuple[Any, ...]]:
-        """The rows between two numbers, with a tick if there is one."""
-        pieces = min(self.pieces, 1 + (end - begin) // _ALONE)
-        slices = self.log.slices(begin, end, pieces) if end > begin else []
-        if clock is not None and version is not None and not slices:  # a tick and no publications
-            slices = [Slice("", 0, 0, begin, 0, version, version)]
-        if slices and self._url:
-            oldest, self.newest = slices[0].oldest_version, slices[-1].newest_version  # stamps never fall
+        """What lies between two offsets, for ``reference``: at least one, which tells the cut."""
+        cut = self.cut(start, end)
+        clock = end["clock"] if end.get("clock") != start.get("clock") else None
+        slices = self._slices(start["row"], end["row"]) or [Slice("", 0, 0, end["row"], 0, cut.version, cut.version)]
+        if self._url:
+            oldest, newest = slices[0].oldest_version, max(slices[-1].newest_version, cut.version)  # stamps never fall
             manifest = current(storage_at(self._storage))
-            latest = max(self.newest, version or 0)
-            if manifest is None or not manifest.covers(oldest, latest):
-                self._prepare(oldest, latest)
-        return [(*slice, clock, version) for slice in slices]
+            if manifest is None or not manifest.covers(oldest, newest):
+                self._prepare(oldest, newest)
+        return [(*slice, clock, *cut) for slice in slices]
+
+    def whole(self) -> list[tuple[Any, ...]]:
+        """All that the log holds now, as references without a cut."""
+        return [(*slice, None, None, None, None) for slice in self._slices(self.log.begin, self.log.end)]
+
+    def _slices(self, begin: int, end: int) -> list[Slice]:
+        pieces = min(self.pieces, 1 + (end - begin) // _ALONE)
+        return self.log.slices(begin, end, pieces) if end > begin else []
 
     def _prepare(self, oldest: int, version: int) -> None:
         import orjson
@@ -142,11 +165,12 @@ class LogPlanner:
 
 def reference(values: tuple[Any, ...]) -> pa.RecordBatch:
     """A reference as the row that ``feed.slices`` takes."""
-    return pa.RecordBatch.from_pylist([dict(zip(_NAMES, values, strict=True))], _SCHEMA)
+    return pa.RecordBatch.from_pylist([dict(zip(REFERENCE, values, strict=True))], _SCHEMA)
 
 
-_NAMES = (*Slice._fields, "clock", "clock_version")
-_SCHEMA = pa.schema([("file", pa.string()), *((name, pa.int64()) for name in _NAMES[1:])])
+#: The columns of a reference to the log.
+REFERENCE = (*Slice._fields, "clock", "cut_row", "cut_version", "cut_time")
+_SCHEMA = pa.schema([("file", pa.string()), *((name, pa.int64()) for name in REFERENCE[1:])])
 
 
 def _count(options: Any, name: str, usual: int) -> int:

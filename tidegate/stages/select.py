@@ -81,7 +81,7 @@ class SelectedBatch:
 
     def __init__(self, arrived: Arrived) -> None:
         self.batch, self.view, self.versions, self.faults, self.sizes, self._rows, self.clock = arrived[:7]
-        self.ahead = arrived.ahead
+        self.ahead, self.cut = arrived.ahead, arrived.cut
         self.publications = self.batch.length
         self.seconds = 0.0
 
@@ -95,7 +95,7 @@ class SelectedBatch:
     @property
     def notifications(self) -> int:
         """How many notifications there are."""
-        return len(self._matches.owners)
+        return len(self._matches.owners) if self.publications else 0
 
     @cached_property
     def times(self) -> NDArray[np.int64]:

@@ -19,8 +19,9 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from tidegate.runs.cut import Cut
 from tidegate.runs.quarantine import Quarantine
-from tidegate.runs.sinks import COUNTS, WorkerHalf
+from tidegate.runs.sinks import COUNTS, CUT, WorkerHalf
 from tidegate.stages.select import Select, SelectedBatch
 from tidegate.stages.shard_parts import PART, PartWriter, ShardFiles
 from tidegate.stages.task_context import batch_number, local_property, partition_number, query_id
@@ -143,11 +144,13 @@ class _ReceiptWriter(OutletWriter):
         counted = ("publications", "notifications", "late", "ahead", "shapeless", "oversized")
         self._counts = {**dict.fromkeys(counted, 0), "newest": _LONG_AGO}
         self._matching = self._writing = 0.0
+        self._cut: Cut | None = None
 
     def take(self, found: SelectedBatch) -> Iterator[pa.RecordBatch]:
         counts = self._counts
         counts["publications"] += found.publications
         counts["ahead"] += found.ahead
+        self._cut = found.cut or self._cut
         if found.publications:
             counts["late"] += int(np.count_nonzero(found.times < self._watermark))
             counts["newest"] = max(counts["newest"], int(found.times.max()))
@@ -174,6 +177,8 @@ class _ReceiptWriter(OutletWriter):
         now = perf_counter()
         seconds = {"seconds": now - self._began, "matching": self._matching, "writing": self._writing + now - before}
         receipts.append((COUNTS, orjson.dumps({**self._counts, "quarantined": rejected, **seconds})))
+        if self._cut is not None:
+            receipts.append((CUT, orjson.dumps(list(self._cut))))
         if self._parts is None:
             yield _batch(receipts, _RECEIPTS)
             return

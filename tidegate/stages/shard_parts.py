@@ -224,8 +224,8 @@ class PartWriter:
         """Keep the pieces of a batch that shards want, and note which versions and times appeared."""
         if found.clock is not None:
             self._wall = found.clock if self._wall is None else max(found.clock, self._wall)
-            # a tick may come without publications, but with a version at which subscriptions came or ended
-            self._versions.setdefault(int(np.max(found.versions)), LONG_AGO)
+        if found.cut is not None:  # maybe without publications, but with a version at which subscriptions came or ended
+            self._versions.setdefault(found.cut.version, LONG_AGO)
         if found.publications:
             for shard, piece in pieces_of(found, self._appeared(found), len(self._keys)):
                 self._pieces[shard].append(piece)

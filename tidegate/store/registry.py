@@ -40,7 +40,7 @@ from tidegate.store.registry_tables import (
     when,
 )
 from tidegate.store.stored_subscription import StoredSubscription
-from tidegate.store.version_readers import Reader, Readers, check_number, now
+from tidegate.store.version_readers import Pin, Reader, Readers, check_number, now
 from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.bulk import without_garbage_collection
 from tidegate.subscriptions.doubts import warn
@@ -275,7 +275,11 @@ class Registry(Closing):
 
         Pins of earlier batches than the two before are dropped.
         """
-        return self._readers.pin(query, batch, version)
+        return self._readers.pin(query, batch, version).version
+
+    def pinned(self, query: str, batch: int) -> Pin:
+        """The same, and when it was decided."""
+        return self._readers.pin(query, batch, None)
 
     def needs(self, query: str, version: int) -> None:
         """Record that a query may still need this version and later ones. What it needs never moves back."""

@@ -61,6 +61,13 @@ class Reader(NamedTuple):
     seen_at: datetime
 
 
+class Pin(NamedTuple):
+    """The version for a batch, and when it was chosen, in µs since 1970: not before that of an earlier batch."""
+
+    version: int
+    at: int
+
+
 class Readers:
     """The versions that queries need. ``current`` gives the newest version within a transaction."""
 
@@ -73,25 +80,27 @@ class Readers:
         TABLES.create_all(connection)
         insert_new(connection, _HORIZON, [{"one": 1, "oldest": 0}])
 
-    def pin(self, query: str, batch: int, version: int | None) -> int:
+    def pin(self, query: str, batch: int, version: int | None) -> Pin:
         check_query(query)
         check_number(batch, "a batch number")
         if version is not None:
             check_number(version, "a version")
-        mine = select(_PINS.c.version).where(_PINS.c.query == query, _PINS.c.batch == batch)
+        mine = select(_PINS.c.version, _PINS.c.seen_at).where(_PINS.c.query == query, _PINS.c.batch == batch)
         with self._database.read() as connection:
-            found = connection.scalar(mine)
+            found = connection.execute(mine).one_or_none()
         if found is not None:
-            return int(found)
+            return Pin(*found)
 
-        def work(connection: Connection) -> int:
+        def work(connection: Connection) -> Pin:
             self._hold(connection)
             chosen = self._current(connection) if version is None else version
-            row = {"query": query, "batch": batch, "version": chosen, "seen_at": now()}
+            before = connection.scalar(select(func.max(_PINS.c.seen_at)).where(_PINS.c.query == query))
+            pin = Pin(chosen, max(now(), before or 0))
+            row = {"query": query, "batch": batch, "version": pin.version, "seen_at": pin.at}
             if not insert_new(connection, _PINS, [row]):
-                return int(connection.execute(mine).scalar_one())
+                return Pin(*connection.execute(mine).one())
             connection.execute(delete(_PINS).where(_PINS.c.query == query, _PINS.c.batch < batch - 2))
-            return chosen
+            return pin
 
         return self._database.write(work)
 
