@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,13 +15,16 @@ from tests.broker.test_process_run import Broker, killed
 from tests.parts.profiles import examples
 from tests.pipeline.lane import WHERE, Stream
 from tidegate.broker.delivered_items import DeliveredItems, QueuePosition
+from tidegate.broker.process_run import ProcessRun
 from tidegate.errors import StoreError
 from tidegate.runs.queue_sink import QueueSink
 from tidegate.runs.sinks import Sql
+from tidegate.runs.sources import FilesSource, LogSource
+from tidegate.store.delivery_records import DeliveryKind, MatchedSubscription
 from tidegate.store.log_rows import LogRows
 from tidegate.store.notifications import NotificationStore
 from tidegate.store.queue_reader import QueueReader
-from tidegate.store.queues import Queues
+from tidegate.store.queues import Queues, Told
 
 PRINCIPALS = ("ann", "bob", "cid")
 FIELDS = ("all", "none", ("n",), ("m", "n"))
@@ -174,3 +178,79 @@ def test_queues_of_another_run_are_refused(tmp_path):
     (tmp_path / "checkpoint").rename(tmp_path / "before")
     with pytest.raises(StoreError, match="the run that these queues belong to"):
         world.run(sinks=[QueueSink(tmp_path / "queues", world.registry)])
+
+
+def test_where_there_is_no_log_content_is_kept_with_the_delivery(tmp_path):
+    """Also attributes that no subscription asks about; what patterns name is known by its id."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "1.jsonl").write_text(
+        '{"id": "p1", "source": "z", "time": "2026-11-15T08:00:00Z", "n": 1, "name": "north", "location": [16, 46]}\n'
+        '{"id": "p2", "source": "z", "time": "2026-11-15T08:00:01Z", "n": 5, "bag": ["a", "b"]}\n'
+    )
+    with tg.Registry(tmp_path / "registry.db") as registry:
+        registry.subscribe(tg.Subscription("any", "ann", "n >= 0"), tg.Subscription("best", "ann", "topk(1, 2, n)"))
+        run = ProcessRun(
+            FilesSource(str(folder)), registry, [QueueSink(tmp_path / "queues", registry)],
+            checkpoint=tmp_path / "checkpoint", lateness=0.0,
+        )  # fmt: skip
+        run.start(available_now=True)
+        run.wait()
+        run.close()
+    with QueueReader(tmp_path / "queues") as queues:
+        items = DeliveredItems(queues, None).page(queues.queue("ann"), QueuePosition(0)).items
+    assert sorted((item["publication"] for item in items[:2]), key=str) == [
+        {"id": "p1", "source": "z", "time": "2026-11-15T08:00:00.000000Z", "location": {"lon": 16.0, "lat": 46.0},
+         "attributes": {"n": 1, "name": "north"}},
+        {"id": "p2", "source": "z", "time": "2026-11-15T08:00:01.000000Z", "attributes": {"n": 5, "bag": ["a", "b"]}},
+    ]  # fmt: skip
+    assert [item["publications"] for item in items[2:]] == [[{"id": "p1"}]]
+
+
+def test_what_cannot_be_shown_is_told(tmp_path):
+    """What retention has passed is a gap, what was left out on purpose is skipped, and what the log dropped is gone."""
+    with (
+        tg.Registry(tmp_path / "registry.db") as registry,
+        tg.Log(tmp_path / "log", segment_bytes=1, version=lambda: registry.version) as log,
+    ):
+        registry.subscribe(tg.Subscription("any", "ann", "n >= 0"))
+        for i in range(6):
+            log.append({"id": f"p{i}", "source": "z", "time": f"2026-11-15T08:00:0{i}Z", "n": i})
+        sink = QueueSink(tmp_path / "queues", registry, most=4)
+        run = ProcessRun(
+            LogSource(tmp_path / "log", keep_bytes=1), registry, [sink], checkpoint=tmp_path / "checkpoint"
+        )
+        run.start(available_now=True)
+        run.wait()
+        run._tidy()
+        run.close()
+    with QueueReader(tmp_path / "queues", most=4) as queues, LogRows(tmp_path / "log") as rows:
+        queue = queues.queue("ann")
+        page = DeliveredItems(queues, rows).page(queue, QueuePosition(1))
+        assert page.items[0] == {"type": "gap", "from": 2, "to": 2, "oldest": 3, "reason": "retention"}
+        assert [item["number"] for item in page.items[1:]] == [3, 4, 5, 6]
+        assert page.items[1]["publication"] == {
+            "id": "p2", "source": "z", "time": "2026-11-15T08:00:02.000000Z", "gone": True
+        }  # fmt: skip
+        beyond = DeliveredItems(queues, rows).page(queue, QueuePosition(7))
+        assert beyond.items[0] == {"type": "gap", "from": 1, "to": 2, "oldest": 3, "reason": "beyond"}
+        other = DeliveredItems(queues, rows).page(queue, QueuePosition.parsed("beef-4"))
+        assert (other.items[0]["reason"], len(other.items), other.next) == ("epoch", 5, 6)
+        again = DeliveredItems(queues, rows).page(queue, QueuePosition.parsed(f"{queue.epoch}-4"))
+        assert [item["number"] for item in again.items] == [5, 6]
+
+
+def test_numbers_that_were_left_out_are_one_item(tmp_path):
+    with Queues(tmp_path) as queues:
+        queue = queues.make("ann")
+        kinds = [DeliveryKind.SKIPPED] * 3
+        more = {0: b'"expired"', 1: b'"expired"', 2: b'"unpublished"'}
+        one = np.arange(3)
+        told = Told(np.array(kinds, np.uint8), one, more, one, one, np.full(3, queue.number, np.int32))
+        queues.commit(0, 1, told, lambda numbers: [MatchedSubscription("s", "all").packed() for _ in numbers])
+        page = DeliveredItems(queues, None).page(queue, QueuePosition(0))
+    assert page.items == [
+        {"type": "skipped", "from": 1, "number": 2, "reason": "expired"},
+        {"type": "skipped", "from": 3, "number": 3, "reason": "unpublished"},
+    ]
+    assert page.next == 3

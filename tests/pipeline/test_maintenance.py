@@ -3,12 +3,14 @@
 import threading
 from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 import tidegate as tg
 from tidegate.pipeline.spark_failure import failure
 from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.sources import LogSource
+from tidegate.store.log_rows import LogRows
 
 TIME = datetime(2026, 11, 15, tzinfo=UTC)
 UNREADABLE = "expected a checkpoint that Spark can read, or a new one with new sinks"
@@ -19,8 +21,12 @@ def test_only_what_is_done_with_and_not_to_be_kept_is_dropped(tmp_path, keep, be
     with tg.Log(tmp_path / "log", segment_bytes=1) as log:  # a segment for each append
         for i in range(6):
             log.append([tg.Publication(id=f"p{i}", source="z", time=TIME, attributes={})])
-        LogSource(tmp_path / "log", **keep).done({"row": 3})
+        LogSource(tmp_path / "log", **keep).done({"row": 3}, lambda first, end: np.array([1]))
         assert (log.begin, log.end) == (begin, 6)
+    with LogRows(tmp_path / "log") as rows:
+        told = [sorted(row) for row in rows.publications([0, 1])]
+    whole, noted = ["attributes", "id", "source", "time"], ["gone", "id", "source", "time"]
+    assert told == ([["gone"], noted] if begin else [whole, whole])
 
 
 def test_upkeep_that_fails_is_tried_again():

@@ -32,6 +32,7 @@ from tidegate.runs.sinks import COUNTS, Receipt, Receipts, Sink, named_by
 from tidegate.runs.sources import Source
 from tidegate.runs.status import Status
 from tidegate.stages.combine import CombineStep
+from tidegate.stages.feed import fed_for
 from tidegate.stages.live_shard import forget
 from tidegate.stages.select import VERSION, Select, Subscriptions
 from tidegate.stages.select_task import WATERMARK, ReceiptRows, SelectTask
@@ -114,7 +115,8 @@ class ProcessRun:
     def _make_stages(self, reader: SourceReader) -> None:
         halves = tuple(dict.fromkeys(sink.half for sink in self._sinks))
         subscriptions = Subscriptions(self._registry.index_storage, self._registry)
-        select = Select(reader.feed, subscriptions, self._ahead)
+        feed = fed_for(halves, reader.feed, self._source.stamps)
+        select = Select(feed, subscriptions, self._ahead)
         files = ShardFiles(f"{self._checkpoint}/patterns") if self._begun.patterns else None
         outlet = ReceiptRows(halves, files, _SHARDS if files is not None else ())
         self._select = SelectTask(select, outlet, self.quarantine)

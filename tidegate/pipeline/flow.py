@@ -40,6 +40,7 @@ from tidegate.runs.sinks import COUNTS, Receipts, Sink, WorkerHalf, named_by
 from tidegate.runs.sources import Source
 from tidegate.runs.status import Status
 from tidegate.stages.combine import CombineStep
+from tidegate.stages.feed import fed_for
 from tidegate.stages.live_shard import forget
 from tidegate.stages.select import VERSION, Select, Subscriptions
 from tidegate.stages.select_task import RECEIPTS, SHARDED, WATERMARK, ReceiptRows, SelectTask
@@ -139,7 +140,7 @@ class Flow:
         publications, feed = stream(self._source, self._spark, self.query, self._registry, self._clock)
         halves: tuple[WorkerHalf, ...] = tuple(dict.fromkeys(sink.half for sink in self._sinks))
         subscriptions = Subscriptions(self._registry.index_storage, self._registry)
-        select = Select(feed, subscriptions, self._ahead)
+        select = Select(fed_for(halves, feed, self._source.stamps), subscriptions, self._ahead)
         if self._files is None:
             receipts = publications.mapInArrow(SelectTask(select, ReceiptRows(halves), self.quarantine), RECEIPTS)
         else:

@@ -42,8 +42,10 @@ class FilePart(NamedTuple):
     faults: list[QuarantinedRow]
 
 
-def publications(path: str, wanted: Collection[str], size: int, zone: TimeZone | None = None) -> Iterator[FilePart]:
-    """The publications of a file, about ``size`` at a time, with the reserved names and the attributes wanted.
+def publications(
+    path: str, wanted: Collection[str] | None, size: int, zone: TimeZone | None = None
+) -> Iterator[FilePart]:
+    """The publications of a file, about ``size`` at a time, with the reserved names and the wanted attributes or all.
 
     Times of CSV and JSON without an offset from UTC are in ``zone``; those of Parquet are left to ``sift``.
     """
@@ -69,7 +71,7 @@ def located(path: str) -> tuple[fs.FileSystem, str]:
 
 
 def _lines(
-    filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int, zone: TimeZone | None
+    filesystem: fs.FileSystem, name: str, wanted: Collection[str] | None, size: int, zone: TimeZone | None
 ) -> Iterator[FilePart]:
     number = 0
     with filesystem.open_input_stream(name) as raw, io.BufferedReader(raw) as file:
@@ -94,7 +96,7 @@ def _text(line: bytes) -> str:
 
 
 def _csv(
-    filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int, zone: TimeZone | None
+    filesystem: fs.FileSystem, name: str, wanted: Collection[str] | None, size: int, zone: TimeZone | None
 ) -> Iterator[FilePart]:
     """Cells are read twice: an attribute is a number only if every cell of the file is one. Empty cells are missing."""
     kinds = _kinds(filesystem, name, wanted, size, zone)
@@ -119,7 +121,7 @@ def _without(bad: Mapping[int, str], rows: Rows, table: pa.Table) -> pa.Table:
 
 
 def _kinds(
-    filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int, zone: TimeZone | None
+    filesystem: fs.FileSystem, name: str, wanted: Collection[str] | None, size: int, zone: TimeZone | None
 ) -> dict[str, pa.DataType]:
     """The kind of each column that is kept: as its reserved name says, else the first that fits all its cells."""
     kinds: dict[str, list[pa.DataType]] = {}
@@ -133,9 +135,9 @@ def _kinds(
     return {column: left[0] for column, left in kinds.items()}
 
 
-def _is_kept(column: str, wanted: Collection[str]) -> bool:
+def _is_kept(column: str, wanted: Collection[str] | None) -> bool:
     name = column.removesuffix(".lon").removesuffix(".lat")
-    return name in wanted or name in _KEPT or name in COORDINATES
+    return wanted is None or name in wanted or name in _KEPT or name in COORDINATES
 
 
 _Rows = tuple[list[str], list[tuple[int, list[str]]], list[QuarantinedRow]]
@@ -177,7 +179,7 @@ def _rows(filesystem: fs.FileSystem, name: str, size: int) -> Iterator[_Rows]:
 # --- Parquet --------------------------------------------------------------------------------------------------------
 
 
-def _parquet(filesystem: fs.FileSystem, name: str, wanted: Collection[str], size: int) -> Iterator[FilePart]:
+def _parquet(filesystem: fs.FileSystem, name: str, wanted: Collection[str] | None, size: int) -> Iterator[FilePart]:
     with filesystem.open_input_file(name) as raw:
         try:
             file = pq.ParquetFile(raw)

@@ -9,8 +9,9 @@ A row that is no publication becomes a fault, with its reason.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import zip_longest
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +25,11 @@ from tidegate.records import expand, expand_attributes
 from tidegate.rejected_row import QuarantinedRow, RejectedRow
 from tidegate.runs.cut import Cut
 from tidegate.runs.publication_files import publications
+from tidegate.runs.sinks import WorkerHalf
 from tidegate.store.log import Frame, Slice, read
 from tidegate.time_zones import TimeZone
 
-__all__ = ["Arrived", "Feed", "Versions", "files", "rows", "slices", "texts"]
+__all__ = ["Arrived", "Feed", "Versions", "fed_for", "files", "rows", "slices", "texts"]
 
 #: How many publications are matched together, about: enough for the index's fixed costs to be small, few enough for
 #: memory.
@@ -115,26 +117,42 @@ def rows(
         yield from _sifted(parts, view, version, faults, zone)
 
 
-def texts(batches: Iterable[pa.RecordBatch], versions: Versions, zone: TimeZone | None = None) -> Iterator[Arrived]:
-    """JSON objects in the column ``value``, as bytes: a row that is not UTF-8 is a fault, and the rest is matched."""
+def texts(
+    batches: Iterable[pa.RecordBatch], versions: Versions, zone: TimeZone | None = None, whole: bool = False
+) -> Iterator[Arrived]:
+    """JSON objects in the column ``value``, as bytes: a row that is not UTF-8 is a fault, and the rest is matched.
+
+    Here as in ``files`` publications come with all their attributes if ``whole``.
+    """
     version = versions.of_task()
     view = versions.view(version, version)
     for table in _gathered(batches):
         values = table.column("value").to_pylist()
-        found, wrong = expand(values, _wanted(view), zone)
+        found, wrong = expand(values, None if whole else _wanted(view), zone)
         faults = [QuarantinedRow(fault.reason, (values[fault.row] or b"").decode(errors="replace")) for fault in wrong]
         taken = _taken(table, [rows for rows, _ in found])
         yield from _sifted([part for _, part in found], view, version, faults, zone, taken)
 
 
-def files(batches: Iterable[pa.RecordBatch], versions: Versions, zone: TimeZone | None = None) -> Iterator[Arrived]:
+def files(
+    batches: Iterable[pa.RecordBatch], versions: Versions, zone: TimeZone | None = None, whole: bool = False
+) -> Iterator[Arrived]:
     """Paths of files in the column ``path``."""
     version = versions.of_task()
     view = versions.view(version, version)
     for batch in batches:
         for path in batch.column("path").to_pylist():
-            for part in publications(path, _wanted(view), SIZE, zone):
+            for part in publications(path, None if whole else _wanted(view), SIZE, zone):
                 yield from _sifted(part.tables, view, version, part.faults, zone)
+
+
+def fed_for(halves: Iterable[WorkerHalf], feed: Feed, has_rows: bool) -> Feed:
+    """The feed that worker halves need: of whole publications for one that sends references, unless these lead to rows
+    that can be read again.
+    """
+    if has_rows or not any(half.form == "references" for half in halves):
+        return feed
+    return partial(cast(Any, feed), whole=True)  # a feed of ``texts`` or ``files``
 
 
 def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
