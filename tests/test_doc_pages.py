@@ -26,12 +26,17 @@ PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md"))]
 SESSIONS = [DOCS / "TUTORIAL.md", *sorted((DOCS / "howto").glob("*.md"))]
 
 _STEP = re.compile(r"(?:Save this as `([^`\n]+)`[^\n]*\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_NEEDS_SPARK = re.compile(r"^\$ tidegate (run|rehearse)|tg\.session", re.MULTILINE)
+_RUNS_SPARK = re.compile(r"^\$ tidegate (run|rehearse)|tg\.session", re.MULTILINE)
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
 
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
+
+
+def needs_spark(page: Path) -> bool:
+    text = page.read_text("utf-8")
+    return bool(_RUNS_SPARK.search(text)) and 'runner = "process"' not in text
 
 
 def run_commands(text: str) -> None:
@@ -62,13 +67,13 @@ def run_page(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
             assert capsys.readouterr().out.splitlines() == promised or not promised
 
 
-@pytest.mark.parametrize("page", [p for p in SESSIONS if not _NEEDS_SPARK.search(p.read_text("utf-8"))], ids=name)
+@pytest.mark.parametrize("page", [p for p in SESSIONS if not needs_spark(p)], ids=name)
 def test_the_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_page(page, capsys)
 
 
-@pytest.mark.parametrize("page", [p for p in SESSIONS if _NEEDS_SPARK.search(p.read_text("utf-8"))], ids=name)
+@pytest.mark.parametrize("page", list(filter(needs_spark, SESSIONS)), ids=name)
 def test_the_page_runs_on_spark(page, tmp_path, monkeypatch, capsys, spark):
     monkeypatch.chdir(tmp_path)
     run_page(page, capsys)

@@ -122,7 +122,8 @@ def _tell_queues(facts: dict[str, Any] | None) -> None:
     if facts is None:
         return
     size = f"{facts['bytes'] / 1e6:,.1f} MB"
-    typer.echo(f"{facts['queues']:,} queues of {size}: {facts['waiting']:,} deliveries wait to be acknowledged")
+    many = "queue" if facts["queues"] == 1 else "queues"
+    typer.echo(f"{facts['queues']:,} {many} of {size}: {facts['waiting']:,} deliveries wait to be acknowledged")
     for state in facts["furthest_behind"]:
         typer.echo(f"  {described(QueueState(**state))}")
 

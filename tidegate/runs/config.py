@@ -128,8 +128,8 @@ class RunSection:
     """How the pipeline runs."""
 
     checkpoint: str = key(location)
-    runner: str = key(runner, "spark")
     data: str | None = key(directory, None)
+    runner: str = key(runner, "spark")
     quarantine: str | None = key(location, None)
     interval: float = key(number, 0.0)
     lateness: float = key(number, 5.0)
@@ -238,7 +238,7 @@ def _with_data(given: dict[str, Any], whole: KeyPosition) -> dict[str, Any]:
     at = whole.key("run")
     data = DataDirectory(Path(directory(run["data"], at.key("data"))), runner(run.get("runner", "spark"), at))
     places = {
-        "source": {} if "source" in given else {"type": "log", "path": str(data.log)},
+        "source": {} if "source" in given else {"type": "log", "path": str(data.log), "keep_seconds": _WEEK},
         "subscriptions": {"registry": str(data.registry)},
         "run": {"checkpoint": str(data.checkpoint), "quarantine": str(data.quarantine)},
     }
@@ -248,6 +248,10 @@ def _with_data(given: dict[str, Any], whole: KeyPosition) -> dict[str, Any]:
         queues = {"path": str(data.queues)}
         sinks = [_filled(s, queues) if isinstance(s, dict) and s.get("type") == "queues" else s for s in sinks]
     return {**given, **filled, "sinks": sinks}
+
+
+#: Seconds for which a data directory keeps publications that are done with.
+_WEEK = 7 * 86_400
 
 
 def _filled(given: Any, more: Mapping[str, Any]) -> Any:
