@@ -48,7 +48,10 @@ class _Writer:
         fields = {
             name: (value.tobytes().hex() if name == "id" else value.listed() if name == "ids" else value.tolist())
             for name, value in refs._asdict().items()
+            if name != "contents"
         }
+        if isinstance(refs, MatchReferences):
+            fields["contents"] = [(one["id"], one["source"]) for one in refs.contents(refs.publication)]
         told = {"plain": isinstance(refs, MatchReferences), "count": found.notifications, "fields": fields}
         told |= {"flat": _plain(flat), "grouped": _plain(grouped)}
         self._taken.append(orjson.dumps(told, option=orjson.OPT_SERIALIZE_NUMPY))
@@ -105,6 +108,7 @@ def check(told: list[Any], log: tg.Log, names: dict[int, str]) -> tuple[int, int
                 assert (row, since) not in seen, "told twice"
                 seen.add((row, since))
                 cause = publications[row]
+                assert fields["contents"][i] == [cause.id, cause.source]
                 time, ids, score, distance = micros(cause.time), [cause.id], None, None
                 id = notification_id(name, publication_hash(cause), time)
                 matches += 1
