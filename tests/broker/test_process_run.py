@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tests.parts.profiles import examples
 from tests.pipeline.lane import Lane, Stream, rows, subscription
+from tests.pipeline.references import Referred, check
 from tidegate.broker import batch_record
 from tidegate.broker.batch_record import BatchRecord
 from tidegate.broker.process_run import ProcessRun
@@ -34,6 +35,7 @@ class Broker:
         self.registry = tg.Registry(directory / "registry.db")
         self.log = tg.Log(directory / "log", version=lambda: self.registry.version)
         self.store = directory / "notifications.db"
+        self.referred, self.names = Referred(), {i + 1: f"s{i}" for i in range(3)}
 
     def run(self, rows_of_batch=65_536, sinks=None):
         """Run what is there now."""
@@ -52,7 +54,7 @@ class Broker:
 
     @property
     def sinks(self):
-        return [Sql(self.store)]
+        return [Sql(self.store), self.referred]
 
     def told(self):
         with NotificationStore(self.store) as store:
@@ -65,6 +67,7 @@ def changed(broker, lane, number, random):
     for registry in (broker.registry, lane.registry):
         if change == 0:
             registry.subscribe(subscription(number))
+            broker.names[registry.version] = f"s{number}"
         elif change == 1 and number > 3:
             registry.unsubscribe(f"s{number % 3}") if f"s{number % 3}" in {s.id for s in registry} else None
 
@@ -96,6 +99,8 @@ def test_both_runners_tell_the_same_for_any_cuts_and_kills(tmp_path_factory, see
         assert broker.run()
     assert broker.told() == rows(lane.told)
     assert broker.told()
+    matches, raised = check(broker.referred.told, broker.log, broker.names)
+    assert matches + raised == len(broker.told())
 
 
 def killed(patch, random, broker, size, more=()):

@@ -8,6 +8,7 @@ import pytest
 
 import tidegate as tg
 from tests.pipeline.lane import Stream, rows, subscription
+from tests.pipeline.references import Referred, check
 from tidegate.broker.process_run import ProcessRun
 from tidegate.pipeline.flow import Flow
 from tidegate.runs.sinks import DriverSink, Sql
@@ -38,22 +39,25 @@ def test_both_runners_give_the_same_notifications(spark, tmp_path):
         tg.Registry(tmp_path / "registry.db") as registry,
         tg.Log(tmp_path / "log", version=lambda: registry.version) as log,
     ):
-        stream = Stream(7, disorder=1)
+        stream, names = Stream(7, disorder=1), {}
         for number in range(8):
             registry.subscribe(subscription(number))
+            names[registry.version] = f"s{number}"
             if number == 5:
                 registry.unsubscribe("s1")
             log.append(stream.frame(60))
         log.append(stream.last())
         told, cuts = {}, {"spark": [], "process": []}
         for name, size in (("spark", 150), ("process", 70)):
-            source, sinks = LogSource(tmp_path / "log", rows=size), [Sql(tmp_path / f"{name}.db"), Noted(cuts[name])]
+            source, referred = LogSource(tmp_path / "log", rows=size), Referred()
+            sinks = [Sql(tmp_path / f"{name}.db"), Noted(cuts[name]), referred]
             run = run_of(name, spark, source, registry, sinks, checkpoint=tmp_path / name, lateness=1.0)
             run.start(available_now=True)
             run.wait()
             run.close()
             with NotificationStore(tmp_path / f"{name}.db") as store:
                 told[name] = rows([store.read()])
+            assert sum(check(referred.told, log, names)) == len(told[name])
     assert told["process"] == told["spark"]
     assert len(told["spark"]) > 100
     # the stamp of the last row where a batch ends before the log does

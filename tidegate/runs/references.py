@@ -42,7 +42,9 @@ class RaisedReferences(NamedTuple):
 
     since: NDArray[np.int64]
     row: NDArray[np.int64]
-    """The row of the publication that caused it; −1 where the clock did, or where the source is no log."""
+    """The row of the publication that caused it, which it need not name; −1 where the clock did, or where the source is
+    no log.
+    """
     moment: NDArray[np.int64]
     """The notification's time, in microseconds since 1970."""
     score: NDArray[np.float64]
@@ -50,7 +52,7 @@ class RaisedReferences(NamedTuple):
     distance: NDArray[np.float64]
     start: NDArray[np.int64]
     """The publications of i are ``start[i]`` to ``start[i + 1]`` of ``rows`` and ``ids``, as the notification names
-    them.
+    them: in order, and twice where one passed two filters.
     """
     rows: NDArray[np.int64]
     """Their rows in the log; −1 where the source is no log, or where the publication came before rows were kept."""
