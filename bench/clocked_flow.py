@@ -41,10 +41,10 @@ class ClockedFlow(Flow):
         self.tasks: list[list[dict[str, Any]]] = []
         add = self.status.add
 
-        def noted(batch: int, counts: Any, work: float, sinks: float) -> None:
+        def noted(batch: int, counts: Any, work: float, sinks: float, row: int = -1) -> None:
             self.ends.append(perf_counter())
             self.tasks.append([*counts, {"work": work, "sinks": sinks}])
-            add(batch, counts, work, sinks)
+            add(batch, counts, work, sinks, row)
 
         self.status.add = noted  # type: ignore[method-assign]
 

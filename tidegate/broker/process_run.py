@@ -194,7 +194,7 @@ class ProcessRun:
         for sink in self._sinks:
             sink.commit(number, found)
         counts = [orjson.loads(payload) for payload in found.of(COUNTS)]
-        self.status.add(number, counts, worked - began, perf_counter() - worked)
+        self.status.add(number, counts, worked - began, perf_counter() - worked, found.cut.row)
         if self._combine is None and any(task.get("unserved") for task in counts):
             _LOG.error("subscriptions with patterns came to a run that was begun with patterns = false: not served")
         self._record.end(self._state)

@@ -40,7 +40,7 @@ def status(
     facts = _registry(place)
     found = config(place)
     if found is not None:
-        facts["run"] = _posted(found.run.checkpoint)
+        facts["run"] = _posted(found)
         facts["queues"] = _queues(found)
     if as_json:
         typer.echo(orjson.dumps(facts, option=orjson.OPT_UTC_Z))
@@ -94,14 +94,27 @@ def _index_layers(source: Registry) -> dict[str, int] | None:
     return _LayersStatus(len(manifest.layers), manifest.oldest, manifest.version, size)._asdict()
 
 
-def _posted(checkpoint: str) -> dict[str, Any] | None:
+def _posted(config: Config) -> dict[str, Any] | None:
+    """The numbers that a run wrote last; ``lag`` is how many rows of its log are not done yet."""
     from tidegate.runs.status_file import posted
 
-    found = posted(checkpoint)
+    found = posted(config.run.checkpoint)
     if found is None:
         return None
     facts = {"at": found.at, "process": found.process, "query": found.query, "stale": found.is_stale}
-    return facts | found.numbers
+    row = found.numbers.get("row", -1)
+    return facts | found.numbers | {"lag": max(0, _end(config) - row) if row >= 0 else None}
+
+
+def _end(config: Config) -> int:
+    """Where the log of a run ends; 0 if its source is none."""
+    from tidegate.runs.source_sections import GeneratorInput, LogInput
+    from tidegate.store.log import Log
+
+    if not isinstance(config.source, LogInput | GeneratorInput):
+        return 0
+    with Log(config.source.path, create=False) as log:
+        return log.end
 
 
 def _queues(found: Config) -> dict[str, Any] | None:
@@ -136,3 +149,5 @@ def _tell(facts: dict[str, Any] | None) -> None:
     typer.echo(f"run {facts['query']} in process {facts['process']}, {ago(facts['at'])}{stale}")
     for name, value in rows(facts):
         typer.echo(f"  {name:<16} {value}")
+    if facts["lag"] is not None:
+        typer.echo(f"  {'lag':<16} {facts['lag']:,} publications")

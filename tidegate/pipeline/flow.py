@@ -192,7 +192,7 @@ class Flow:
         for sink in self._sinks:
             sink.commit(batch, found)
         counts = [orjson.loads(payload) for payload in found.of(COUNTS)]
-        self.status.add(batch, counts, worked - began, perf_counter() - worked)
+        self.status.add(batch, counts, worked - began, perf_counter() - worked, found.cut.row)
         if self._files is None and not self._has_complained and any(task.get("unserved") for task in counts):
             self._has_complained = True
             _LOG.error("subscriptions with patterns came to a run that was begun with patterns = false: not served")

@@ -237,7 +237,7 @@ def _with_data(given: dict[str, Any], whole: KeyPosition) -> dict[str, Any]:
         return given
     at = whole.key("run")
     data = DataDirectory(Path(directory(run["data"], at.key("data"))), runner(run.get("runner", "spark"), at))
-    places = {
+    places: dict[str, dict[str, Any]] = {
         "source": {} if "source" in given else {"type": "log", "path": str(data.log), "keep_seconds": _WEEK},
         "subscriptions": {"registry": str(data.registry)},
         "run": {"checkpoint": str(data.checkpoint), "quarantine": str(data.quarantine)},

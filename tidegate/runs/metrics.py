@@ -60,6 +60,7 @@ METRICS = (
     ShownMetric("tidegate_cut_total", "cut", "times that a together had more combinations than are told"),
     ShownMetric("tidegate_refused_total", "refused", "publications that are no part of an event as it should be"),
     ShownMetric("tidegate_combine_seconds", "combine_seconds", "how long the slowest shard of the last batch took"),
+    ShownMetric("tidegate_row", "row", "the row of the log up to which batches are done"),
     ShownMetric("tidegate_running", "state", "1 while batches are run; 0 before the first, while stopping, and after"),
 )
 

@@ -47,6 +47,8 @@ class StatusSnapshot:
     cut: int
     refused: int
     combine_seconds: float
+    row: int
+    """The row of the log up to which batches are done; −1 before the first, and where the source is no log."""
     state: str
 
 
@@ -62,12 +64,12 @@ class Status:
         self.late = self.ahead = self.shapeless = self.oversized = 0
         self.newest: int | None = None
         self._last, self._batch_seconds, self._task_seconds, self._sink_seconds = -1, 0.0, 0.0, 0.0
-        self._count, self._counted = 0, float("-inf")
+        self._count, self._counted, self._row = 0, float("-inf"), -1
         self._shards: dict[int, Mapping[str, Any]] = {}
         self.state = "starting"
 
-    def add(self, batch: int, counts: Sequence[Mapping[str, Any]], work: float, sinks: float) -> None:
-        """A batch is done: what its tasks counted, and how long tasks and sinks took."""
+    def add(self, batch: int, counts: Sequence[Mapping[str, Any]], work: float, sinks: float, row: int = -1) -> None:
+        """A batch is done: what its tasks counted, how long tasks and sinks took, and the row of its cut."""
         names = ("publications", "notifications", "quarantined", "late", "ahead", "shapeless", "oversized")
         publications, notifications, quarantined, late, ahead, shapeless, oversized = (
             sum(task.get(name, 0) for task in counts) for name in names
@@ -84,7 +86,7 @@ class Status:
                 newest = max(task.get("newest", LONG_AGO) for task in counts)
                 self.newest = newest if self.newest is None else max(newest, self.newest)
             self.batches += 1
-            self._last = batch
+            self._last, self._row = batch, row
             if self.state == "starting":
                 self.state = "running"
             self._batch_seconds, self._sink_seconds = work + sinks, sinks
@@ -137,5 +139,6 @@ class Status:
                 cut,
                 refused,
                 max((task["combining"] for task in self._shards.values()), default=0.0),
+                self._row,
                 self.state,
             )
