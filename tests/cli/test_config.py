@@ -260,7 +260,7 @@ def test_a_mistake_is_one_sentence_with_its_place(tmp_path, text, words):
 
 
 def test_a_file_that_is_none(tmp_path):
-    with pytest.raises(SettingError, match="a TOML file; got No such file or directory"):
+    with pytest.raises(SettingError, match="a TOML file or a data directory; got No such file or directory"):
         load(tmp_path / "nothing.toml")
     path = tmp_path / "latin.toml"
     path.write_bytes(b"# caf\xe9\n")

@@ -1,0 +1,89 @@
+"""``tidegate queue``, and commands that take a data directory, as a user runs them."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+import tidegate as tg
+from tests.cli.commands import run
+from tidegate.runs.config import load
+
+CONFIG = '[run]\ndata = "broker"\nrunner = "process"\nlateness = 0\n'
+LINE = '{{"id": "p{0}", "source": "z", "time": "2026-11-15T08:00:0{0}Z", "n": {0}}}\n'
+
+
+@pytest.fixture
+def broker(tmp_path, monkeypatch):
+    """A data directory whose run has told ann of three publications, and bob of one by MQTT."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broker.toml").write_text(CONFIG)
+    (tmp_path / "p.jsonl").write_text("".join(LINE.format(i) for i in range(3)))
+    bob = {"id": "s1", "subscriber": "bob", "where": "n > 1", "deliver": "mqtt"}
+    (tmp_path / "bob.jsonl").write_bytes(orjson.dumps(bob))
+    run("subscribe", "broker.toml", "--id", "s1", "--subscriber", "ann", "--where", "n >= 0")
+    run("subscribe", "broker", "bob.jsonl")
+    run("publish", "broker", "p.jsonl")
+    run("run", "broker.toml", "--available-now")
+    return tmp_path / "broker"
+
+
+def test_deliveries_are_shown_acknowledged_and_shown_again(broker):
+    state = orjson.loads(run("queue", "show", "broker", "ann", "--json").stdout)
+    assert (state["oldest"], state["last"], state["acknowledged"], state["waiting"]) == (1, 3, 0, 3)
+    items = [orjson.loads(line) for line in run("queue", "replay", "broker", "ann").stdout.splitlines()]
+    assert [(item["number"], item["publication"]["id"]) for item in items] == [(1, "p0"), (2, "p1"), (3, "p2")]
+    assert "2 acknowledged, 1 wait" in run("queue", "ack", "broker", "ann", "2").stdout
+    assert "2 acknowledged, 1 wait" in run("queue", "ack", "broker", "ann", "1").stdout  # never back
+    again = run("queue", "replay", "broker", "ann", "--limit", "5").stdout.splitlines()
+    assert [orjson.loads(line)["number"] for line in again] == [3]
+    epoch = f"{state['epoch']}-1"
+    assert len(run("queue", "replay", "broker.toml", "ann", "--after", epoch).stdout.splitlines()) == 2
+    mqtt = run("queue", "replay", "broker", "bob", "--destination", "mqtt").stdout
+    assert orjson.loads(mqtt)["subscriptions"] == ["s1"]
+
+
+def test_status_tells_what_waits_and_how_far_behind_the_run_is(broker):
+    run("queue", "ack", "broker", "ann", "3")
+    (broker.parent / "q.jsonl").write_text(LINE.format(9))
+    run("publish", "broker", "q.jsonl")
+    facts = orjson.loads(run("status", "broker", "--json").stdout)
+    assert (facts["queues"]["queues"], facts["queues"]["waiting"]) == (2, 1)
+    assert [one["principal"] for one in facts["queues"]["furthest_behind"]] == ["bob"]
+    assert facts["run"]["lag"] == 1
+    shown = run("status", "broker").stdout
+    assert "2 queues of 0.0 MB: 1 deliveries wait" in shown
+    assert "bob mqtt: 1 to 1 kept" in shown
+
+
+def test_a_data_directory_is_a_whole_configuration(broker):
+    config = load(broker)
+    assert (config.run.runner, config.run.checkpoint) == ("process", str(broker / "runner"))
+    assert (config.source.path, config.source.keep_seconds) == (str(broker / "log"), 7 * 86_400)
+    assert [sink.path for sink in config.sinks] == [str(broker / "queues")]
+    assert config.subscriptions.registry == str(broker / "registry.db")
+
+
+def test_what_a_file_names_is_taken_from_there(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text(
+        '[source]\ntype = "files"\npath = "in"\n[subscriptions]\nfile = "s.jsonl"\n'
+        '[[sinks]]\ntype = "queues"\nmost = 5\n[[sinks]]\ntype = "console"\n'
+        '[run]\ndata = "d"\nquarantine = "q"\nrunner = "process"\n'
+    )
+    config = load(file)
+    assert config.source.path == str(tmp_path / "in")
+    assert (config.sinks[0].path, config.sinks[0].most, len(config.sinks)) == (str(tmp_path / "d/queues"), 5, 2)
+    assert (config.run.quarantine, config.run.checkpoint) == (str(tmp_path / "q"), str(tmp_path / "d/runner"))
+    assert config.subscriptions.file == str(tmp_path / "s.jsonl")
+
+
+def test_many_queues_are_acknowledged_at_once(broker):
+    with tg.OpenQueues(broker) as queues:
+        with pytest.raises(tg.StoreError, match="a number from 0 to 1"):
+            queues.acknowledge_all({("ann", "stream"): 2, ("bob", "mqtt"): 2})
+        assert queues.states("ann")[0].acknowledged == 0
+        queues.acknowledge_all({("ann", "stream"): 2, ("bob", "mqtt"): 1})
+        assert [queues.states(name)[0].acknowledged for name in ("ann", "bob")] == [2, 1]
+        assert queues.furthest_behind(5)[0] == 1
+        assert queues.page("ann", after=0, limit=2).next == 2
