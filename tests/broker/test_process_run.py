@@ -62,7 +62,7 @@ def changed(broker, lane, number, random):
         if change == 0:
             registry.subscribe(subscription(number))
         elif change == 1 and number > 3:
-            registry.unsubscribe(f"s{number % 3}") if f"s{number % 3}" in {s.id for s in registry} else None
+            registry.unsubscribe(f"ann/s{number % 3}") if f"s{number % 3}" in {s.id for s in registry} else None
 
 
 @given(seed=st.integers(0, 1 << 32))

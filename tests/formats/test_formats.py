@@ -19,12 +19,15 @@ from tidegate.store import history_tables, log_frames, manifest, notifications, 
 
 RELEASES = sorted(path.name for path in HERE.iterdir() if (path / "answers.json").exists())
 
-#: What no later release may read, because publications and events are known by their sources since.
+#: What no later release may read: publications and events are known by their sources since the first, and subscriptions
+#: of a registry by their subscribers since the third.
 REFUSED = {
     ("0.1.0.dev1", "snapshot"): SnapshotError,
     ("0.1.0.dev1", "past"): SnapshotError,
     ("0.1.0.dev1", "shards"): StoreError,
     ("0.1.0.dev1", "checkpoint"): StoreError,
+    ("0.1.0.dev2", "checkpoint"): StoreError,
+    ("0.1.0.dev3", "checkpoint"): StoreError,
 }
 
 
