@@ -15,7 +15,7 @@ from tidegate.patterns import arrays
 from tidegate.pipeline import begun_batches
 from tidegate.runs import checkpoint
 from tidegate.stages import shard_state
-from tidegate.store import history_tables, log_frames, manifest, notifications, registry_tables
+from tidegate.store import history_tables, log_frames, manifest, notifications, principal_tables, registry_tables
 
 RELEASES = sorted(path.name for path in HERE.iterdir() if (path / "answers.json").exists())
 
@@ -66,6 +66,7 @@ def test_the_page_has_the_number_of_every_format():
         "in Spark's state store": str(shard_state.FORMAT),
         "`facts.json`": str(arrays._FORMAT),
         "| registry": f"schema {len(registry_tables.PART.steps)}",
+        "| principals": f"schema {len(principal_tables.PART.steps)}",
         "| notification store": f"schema {len(notifications._PART.steps)}",
         "| history of events": f"schema {len(history_tables.PART.steps)}",
     }
