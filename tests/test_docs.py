@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import tempfile
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ from tidegate.runs.config import SECTIONS, load
 from tidegate.runs.metrics import METRICS
 from tidegate.runs.sink_sections import SINKS
 from tidegate.runs.source_sections import SOURCES
+from tidegate.store.principals import Principals
 
 ROOT = Path(__file__).parents[1]
 README, CONTRIBUTING = ((ROOT / name).read_text("utf-8") for name in ("README.md", "CONTRIBUTING.md"))
@@ -62,6 +64,12 @@ def blocks(text: str, kind: str) -> list[str]:
 
 def subscribed(where: str) -> tg.Engine:
     return tg.Engine([tg.Subscription("s", "ann", where)])
+
+
+def conflicting() -> None:
+    with tempfile.TemporaryDirectory() as directory, Principals(f"{directory}/registry.db") as principals:
+        principals.put("ann", read="a > 1")
+        principals.make_token("ann", ["subscriber"], read="a > 2")
 
 
 def failed(text: str) -> None:
@@ -202,8 +210,10 @@ def test_toml_blocks_are_good(text, tmp_path):
 def test_error_examples_fail_as_they_say(code, name, builtin, example):
     import builtins
 
+    names = {"tg": tg, "datetime": datetime, "UTC": UTC}
+    names |= {"subscribed": subscribed, "failed": failed, "conflicting": conflicting}
     with pytest.raises(tg.TidegateError) as caught:
-        eval(example, {"tg": tg, "datetime": datetime, "UTC": UTC, "subscribed": subscribed, "failed": failed})
+        eval(example, names)
     assert (caught.value.code, type(caught.value).__name__) == (code, name)
     assert isinstance(caught.value, getattr(builtins, builtin))
     assert str(caught.value).startswith("expected ")

@@ -281,7 +281,7 @@ def test_a_log_and_a_snapshot_and_a_registry(tmp_path):
         for i, where in enumerate(WHERES):
             as_json = to_json(parse(where)) if i % 2 else where
             registry.subscribe(tg.Subscription(f"s{i}", "ann", as_json))
-        engine = tg.Engine([registry.subscription(f"s{i}") for i in range(len(WHERES))])
+        engine = tg.Engine([registry.subscription(f"ann/s{i}") for i in range(len(WHERES))])
     log = tg.Log(tmp_path / "log")
     log.append([pub(i, n=number) for i, number in enumerate(numbers)])
     log.append(arrow(NUMBERS))

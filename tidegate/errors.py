@@ -8,6 +8,7 @@ from __future__ import annotations
 
 __all__ = [
     "CATALOGUE",
+    "ConflictError",
     "LimitError",
     "MessageError",
     "OntologyError",
@@ -141,6 +142,12 @@ class MessageError(TidegateError, ValueError):
     code = "message"
 
 
+class ConflictError(TidegateError, ValueError):
+    """What is to be made is there already and is another: what a principal may read, the secret of a token."""
+
+    code = "conflict"
+
+
 class SubscriptionWarning(UserWarning):
     """A subscription was taken that can hardly be meant as it is written."""
 
@@ -161,5 +168,6 @@ CATALOGUE: dict[str, type[TidegateError]] = {
         SettingError,
         OntologyError,
         MessageError,
+        ConflictError,
     )
 }

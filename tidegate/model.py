@@ -18,6 +18,7 @@ from tidegate.delivery_options import STREAM, Deliver, Fields, checked_deliver, 
 from tidegate.errors import PublicationError, SubscriptionError, TidegateError, shown
 from tidegate.foreign_values import plain, point
 from tidegate.moments import micros, moment, zoned
+from tidegate.principal_names import registered_id
 from tidegate.whole_numbers import LEAST, MOST, exact
 
 __all__ = [
@@ -309,6 +310,11 @@ class Subscription:
         """Whether ``initial``, ``fields``, ``expired`` and ``deliver`` are what they are unless they are given."""
         words = type(self.fields) is str is type(self.deliver)  # an array has no truth value for ``==`` to give
         return words and (self.initial, self.fields, self.expired, self.deliver) == (False, "all", False, STREAM)
+
+    @property
+    def registered_id(self) -> str:
+        """``subscriber/id``: what a registry, its notifications and ``tidegate unsubscribe`` call it."""
+        return registered_id(self.subscriber, self.id)
 
     @property
     def destination(self) -> str:

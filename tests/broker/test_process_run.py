@@ -69,7 +69,7 @@ def changed(broker, lane, number, random):
             registry.subscribe(subscription(number))
             broker.names[registry.version] = f"s{number}"
         elif change == 1 and number > 3:
-            registry.unsubscribe(f"s{number % 3}") if f"s{number % 3}" in {s.id for s in registry} else None
+            registry.unsubscribe(f"ann/s{number % 3}") if f"s{number % 3}" in {s.id for s in registry} else None
 
 
 @given(seed=st.integers(0, 1 << 32))

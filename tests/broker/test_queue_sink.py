@@ -32,7 +32,7 @@ FIELDS = ("all", "none", ("n",), ("m", "n"))
 
 def inside(principal, id):
     """The id by which the registry knows a subscription."""
-    return id
+    return f"{principal}/{id}"
 
 
 def drawn(number, random):

@@ -223,20 +223,20 @@ def test_load(tmp_path, wines):
     run("subscribe", place, "--id", "u", *white)
     new = cellar(tmp_path / "new.ttl", **NEW)
     said = refused("ontology", "load", new, "--registry", place, *PREFIX)
-    assert "subscriptions that can be expressed with this ontology; got 1 subscription that cannot: 'u' (" in said
+    assert "subscriptions that can be expressed with this ontology; got 1 subscription that cannot: 'ann/u' (" in said
     assert "'w:White'" in said
     with tg.Registry(place) as registry:
         assert registry.version == 3
     result = run("ontology", "load", new, "--registry", place, *PREFIX, "--keep")
     assert result.stdout == "1 subscription has a new meaning; version 4, 3 in all\n"
-    assert result.stderr.startswith("warning: subscription 'u' (expected a term of the ontology")
+    assert result.stderr.startswith("warning: subscription 'ann/u' (expected a term of the ontology")
     assert result.stderr.endswith(") keeps the meaning that it had\n")
-    run("unsubscribe", place, "u")
+    run("unsubscribe", place, "ann/u")
     facts = orjson.loads(run("ontology", "load", new, "--registry", place, *PREFIX, "--json").stdout)
     assert facts == {"renewed": 0, "subscriptions": 2, "version": 5, "kept": []}
     run("subscribe", place, "--id", "u", *white)
     facts = orjson.loads(run("ontology", "load", new, "--registry", place, *PREFIX, "--keep", "--json").stdout)
-    assert [one["id"] for one in facts["kept"]] == ["u"]
+    assert [one["id"] for one in facts["kept"]] == ["ann/u"]
     with tg.Registry(place) as registry:
         assert {s.id: s.where for s in registry}["s"] == RED
         assert ["w:syrah" in row.where for row in registry.rows(0, 4) if row.id == "s"] == [False, True]
@@ -281,14 +281,14 @@ def test_a_run_renews_when_it_starts(tmp_path, spark, wines):
     run("publish", path, lines(tmp_path / "p.jsonl", [MERLOT, SYRAH]))  # while the old meaning holds
     cellar(wines, **NEW)
     result = run("run", path, "--available-now")
-    assert told(result.stdout) == [("s", "p1"), ("v", "p2")]
+    assert told(result.stdout) == [("ann/s", "p1"), ("ann/v", "p2")]
     assert "the ontology gives 1 subscription another meaning than before\n" in result.stderr
-    assert "warning: subscription 'u' (expected a term of the ontology" in result.stderr
+    assert "warning: subscription 'ann/u' (expected a term of the ontology" in result.stderr
     later = [SYRAH | {"id": "p3"}, MERLOT | {"id": "p4", "wine": "w:riesling"}]
     run("publish", path, lines(tmp_path / "q.jsonl", later))
     path.write_text(text)  # what is in the registry needs no ontology
     result = run("run", path, "--available-now")
-    assert told(result.stdout) == [("s", "p3"), ("u", "p4"), ("v", "p3")]
+    assert told(result.stdout) == [("ann/s", "p3"), ("ann/u", "p4"), ("ann/v", "p3")]
     assert "ontology" not in result.stderr
 
 

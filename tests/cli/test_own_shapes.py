@@ -112,7 +112,10 @@ def test_a_run_knows_them_and_tells_its_workers(tmp_path, spark, mine, subscript
     run("publish", path, lines(tmp_path / "p.jsonl", [NEAR, FAR, FAR | {"id": "p3", "close": [4, 4, 4]}]))
     result = run("run", path, "--available-now")
     told = [orjson.loads(line) for line in result.stdout.splitlines()]
-    assert sorted((row["subscription_id"], *row["publication_ids"]) for row in told) == [("s", "p1"), ("t", "p1")]
+    assert sorted((row["subscription_id"], *row["publication_ids"]) for row in told) == [
+        ("ann/s", "p1"),
+        ("ann/t", "p1"),
+    ]
     assert "1 shapeless" in result.stderr.splitlines()[-1]
     assert "  shapeless        1\n" in run("status", path).stdout
     assert looked_up_with() == before
@@ -126,4 +129,6 @@ def test_a_run_knows_them_and_tells_its_workers(tmp_path, spark, mine, subscript
     path.write_text(text)
     run("publish", path, lines(tmp_path / "q.jsonl", [NEAR | {"id": "p4"}]))
     told = [orjson.loads(line) for line in run("run", path, "--available-now").stdout.splitlines()]
-    assert sorted((row["subscription_id"], *row["publication_ids"]) for row in told) == [(id, "p4") for id in "stu"]
+    assert sorted((row["subscription_id"], *row["publication_ids"]) for row in told) == [
+        (f"ann/{id}", "p4") for id in "stu"
+    ]

@@ -44,7 +44,7 @@ def test_versions_are_stamped(tmp_path, file):
     assert "a registry that exists" in refused("publish", log, file, "--registry", place)
     run("subscribe", place, lines(tmp_path / "s.jsonl", SUBSCRIPTIONS))
     run("publish", log, file, "--registry", place)
-    run("unsubscribe", place, "s1")
+    run("unsubscribe", place, "ann/s1")
     run("publish", log, file, "--registry", place)
     assert [version for _, version in logged(log)] == [3, 3, 3, 4, 4, 4]
     assert "a version of 4 or more, as in the log; got 0" in refused("publish", log, file)

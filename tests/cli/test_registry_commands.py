@@ -34,7 +34,7 @@ def test_subscribe_a_file_and_one_more(place, file):
     run("subscribe", place, "--id", "s5", "--subscriber", "cy", "--where", json, *times)
     with Registry(place) as registry:
         assert [s.id for s in registry] == ["s1", "s2", "s3", "s4", "s5"]
-        last = registry.subscription("s5")
+        last = registry.subscription("cy/s5")
     assert last == tg.Subscription(
         "s5", "cy", orjson.loads(json), datetime(2026, 11, 15, 8, tzinfo=UTC), datetime(2026, 11, 16, 8, tzinfo=UTC)
     )
@@ -46,7 +46,7 @@ def test_subscribe_takes_all_or_none(tmp_path, place, file):
     with Registry(place) as registry:
         assert (registry.version, len(registry)) == (0, 0)
     run("subscribe", place, file)
-    assert "an id that is not in use; got 's1'" in refused("subscribe", place, file)
+    assert "an id that is not in use; got 'ann/s1'" in refused("subscribe", place, file)
     broken = lines(tmp_path / "broken.jsonl", [{"id": "s9", "subscriber": "ann"}])
     assert f"a field where; got id, subscriber; at {broken}, line 1" in refused("subscribe", place, broken)
 
@@ -67,8 +67,8 @@ def test_subscribe_refuses_what_it_cannot_read(place, file, arguments, words):
 
 def test_unsubscribe(place, file):
     run("subscribe", place, file)
-    assert "got 'nobody'" in refused("unsubscribe", place, "s1", "nobody")
-    assert run("unsubscribe", place, "s1", "s3").stdout == "2 ended; version 5, 1 left\n"
+    assert "got 'nobody'" in refused("unsubscribe", place, "ann/s1", "nobody")
+    assert run("unsubscribe", place, "ann/s1", "ann/s3").stdout == "2 ended; version 5, 1 left\n"
     with Registry(place) as registry:
         assert [s.id for s in registry] == ["s2"]
 
@@ -76,9 +76,12 @@ def test_unsubscribe(place, file):
 def test_list(place, file):
     run("subscribe", place, file)
     shown = run("list", place).stdout.splitlines()
-    assert [line.split()[:2] for line in shown] == [["s1", "ann"], ["s2", "bob"], ["s3", "ann"]]
+    assert [line.split()[0] for line in shown] == ["ann/s1", "bob/s2", "ann/s3"]
     assert shown[0].endswith("  no2 > 40")
-    assert [line.split()[0] for line in run("list", place, "--subscriber", "ann").stdout.splitlines()] == ["s1", "s3"]
+    assert [line.split()[0] for line in run("list", place, "--subscriber", "ann").stdout.splitlines()] == [
+        "ann/s1",
+        "ann/s3",
+    ]
     assert run("list", place, "--subscriber", "nobody").stdout == ""
     some = run("list", place, "--limit", 2)
     assert len(some.stdout.splitlines()) == 2
@@ -149,7 +152,7 @@ def test_a_config_stands_for_its_registry(tmp_path, file):
     run("subscribe", path, file)
     assert "3 subscriptions at version 3" in run("status", tmp_path / "registry.db").stdout
     assert run("list", path).stdout == run("list", tmp_path / "registry.db").stdout
-    run("unsubscribe", path, "s1")
+    run("unsubscribe", path, "ann/s1")
     path.write_text(CONFIG.replace("registry =", "registrar ="))
     assert "did you mean registry?" in refused("list", path)
 

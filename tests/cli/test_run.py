@@ -52,10 +52,10 @@ def test_from_a_log_to_every_sink_on_this_machine(tmp_path, spark, callback):
 
     # What is there already is not done again; what is new is.
     assert run("run", path, "--available-now").stdout == ""
-    run("unsubscribe", path, "s1")
+    run("unsubscribe", path, "ann/s1")
     run("publish", path, publications)
     again = run("run", path, "--available-now")
-    assert pairs([orjson.loads(line) for line in again.stdout.splitlines()]) == [("s2", "p1"), ("s3", "p3")]
+    assert pairs([orjson.loads(line) for line in again.stdout.splitlines()]) == [("ann/s3", "p3"), ("bob/s2", "p1")]
     assert len(pq.read_table(tmp_path / "notifications")) == 4
 
 
@@ -76,11 +76,11 @@ def test_from_a_folder_with_a_line_that_is_no_publication(tmp_path, spark):
     assert "line 4 of " in fault["reason"]
 
     # The file of subscriptions was for the first start: who has left since does not come back.
-    run("unsubscribe", path, "s1", "s2")
+    run("unsubscribe", path, "ann/s1", "bob/s2")
     header = "id,source,time,no2,station"
     (tmp_path / "in" / "b.csv").write_text(f"{header}\np4,z7,2026-11-15T10:00:00Z,95,z7\n")
     assert "subscriptions of" not in run("run", path, "--available-now").stderr
-    assert ("s3", "p4") in pairs(pq.read_table(tmp_path / "notifications").to_pylist())
+    assert ("ann/s3", "p4") in pairs(pq.read_table(tmp_path / "notifications").to_pylist())
     assert len(pq.read_table(tmp_path / "notifications")) == 3
 
 

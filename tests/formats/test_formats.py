@@ -15,16 +15,29 @@ from tidegate.patterns import arrays
 from tidegate.pipeline import begun_batches
 from tidegate.runs import checkpoint
 from tidegate.stages import shard_state
-from tidegate.store import gone_rows, history_tables, log_frames, manifest, notifications, registry_tables
+from tidegate.store import (
+    gone_rows,
+    history_tables,
+    log_frames,
+    manifest,
+    notifications,
+    principal_tables,
+    registry_tables,
+)
 
 RELEASES = sorted(path.name for path in HERE.iterdir() if (path / "answers.json").exists())
 
-#: What no later release may read, because publications and events are known by their sources since.
+#: What no later release may read: publications and events are known by their sources since the first, and subscriptions
+#: of a registry by their subscribers since the third.
 REFUSED = {
     ("0.1.0.dev1", "snapshot"): SnapshotError,
     ("0.1.0.dev1", "past"): SnapshotError,
     ("0.1.0.dev1", "shards"): StoreError,
     ("0.1.0.dev1", "checkpoint"): StoreError,
+    ("0.1.0.dev2", "shards"): StoreError,
+    ("0.1.0.dev2", "checkpoint"): StoreError,
+    ("0.1.0.dev3", "shards"): StoreError,
+    ("0.1.0.dev3", "checkpoint"): StoreError,
 }
 
 
@@ -64,6 +77,7 @@ def test_the_page_has_the_number_of_every_format():
         "in Spark's state store": str(shard_state.FORMAT),
         "`facts.json`": str(arrays._FORMAT),
         "| registry": f"schema {len(registry_tables.PART.steps)}",
+        "| principals": f"schema {len(principal_tables.PART.steps)}",
         "| notification store": f"schema {len(notifications._PART.steps)}",
         "| history of events": f"schema {len(history_tables.PART.steps)}",
     }

@@ -13,6 +13,7 @@ import pytest
 import tidegate as tg
 from tests.patterns.strategies import at
 from tests.pipeline.lane import SECOND, Lane, rows
+from tests.registered import registered
 from tidegate import checked_json
 from tidegate.kernels.boxes import COUNT, ROOM
 from tidegate.patterns.past import Past
@@ -74,8 +75,10 @@ class Twins:
             self.expected.append(self.engine.publish(table))
             return True
         if action.what != "advance":  # a log has no such thing
-            getattr(self.engine, action.what)(action.operand)
-            getattr(self.lane.registry, action.what)(action.operand)
+            is_new = action.what == "subscribe"
+            called = registered(action.operand) if is_new else f"ann/{action.operand}"
+            getattr(self.engine, action.what)(called)
+            getattr(self.lane.registry, action.what)(action.operand if is_new else called)
         return False
 
     def batch(self, trouble="none"):

@@ -44,7 +44,7 @@ def test_both_runners_give_the_same_notifications(spark, tmp_path):
             registry.subscribe(subscription(number))
             names[registry.version] = f"s{number}"
             if number == 5:
-                registry.unsubscribe("s1")
+                registry.unsubscribe("ann/s1")
             log.append(stream.frame(60))
         log.append(stream.last())
         told, cuts = {}, {"spark": [], "process": []}

@@ -19,6 +19,7 @@ import pytest
 
 import tidegate as tg
 from tests.parts.tied_process import tied
+from tests.registered import registered
 
 TIME = np.datetime64(datetime(2026, 11, 15).isoformat(), "us")
 ATTRIBUTES = ("a", "b", "c")
@@ -70,7 +71,7 @@ def drawn(rng, id):
     low, high = np.sort(rng.uniform(0, 100, 2))
     a, b = rng.choice(ATTRIBUTES, 2, replace=False)
     where = f"{a} BETWEEN {low:.3f} AND {min(high, low + 2):.3f} AND {b} < {rng.uniform(2, 10):.3f}"
-    return tg.Subscription(id, f"user {id}", where)
+    return tg.Subscription(id, f"user-{id}", where)
 
 
 def pattern(rng, id):
@@ -86,7 +87,7 @@ def pattern(rng, id):
         f"{a} > 97 AND T_DURING(time, past({b} BETWEEN {low:.3f} AND {low + 2:.3f} AND phase = 'START'))",
         f"{a} > 97 AND {b} > past({b}, {c} > 98 AND T_AFTER(event, past({a} < 2, 'PT1M')), 20)",
     )[int(id.lstrip("pq")) % 7]
-    return tg.Subscription(id, f"user {id}", where)
+    return tg.Subscription(id, f"user-{id}", where)
 
 
 class Run:
@@ -222,7 +223,7 @@ def published(registry, log, directory, total, step):
     directory.mkdir()
     if log is not None:
         registry.subscribe(*(pattern(rng, f"p{i}") for i in range(60)))
-    engine, again = tg.Engine(registry), tg.Engine(registry)
+    engine, again = tg.Engine(map(registered, registry)), tg.Engine(map(registered, registry))
     expected, in_groups = [], []
     for number, first in enumerate(range(0, total, step)):
         table = readings(rng, first, step) if log is None else events(rng, first, step)
@@ -235,8 +236,8 @@ def published(registry, log, directory, total, step):
         expected.append(engine.publish(table))
         in_groups.append(again.publish(table, grouped=True))
         for change in (registry, engine, again) if new else ():
-            change.unsubscribe(f"s{number}")
-            change.unsubscribe(f"p{number}")
+            change.unsubscribe(f"user-s{number}/s{number}")
+            change.unsubscribe(f"user-p{number}/p{number}")
             for subscription in new:
-                change.subscribe(subscription)
+                change.subscribe(subscription if change is registry else registered(subscription))
     return pa.concat_tables(expected), pa.concat_tables(in_groups)

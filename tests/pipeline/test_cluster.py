@@ -21,6 +21,7 @@ import pytest
 import tidegate as tg
 from tests.parts.tied_process import tied
 from tests.pipeline.test_chaos import Run, drawn, readings
+from tests.registered import registered
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough]
 
@@ -116,7 +117,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_same(tmp_path, cluster, python)
     registry = tg.Registry(tmp_path / "registry.db", storage=f"file://{tmp_path}/snapshots")
     subscriptions = [drawn(rng, f"s{i}") for i in range(200)]
     registry.subscribe(*subscriptions)
-    engine, expected = tg.Engine(subscriptions), []
+    engine, expected = tg.Engine(map(registered, subscriptions)), []
     with tg.Log(tmp_path / "log", version=lambda: registry.version) as log:
         for number in range(30):
             table = readings(rng, 5000 * number, 5000)

@@ -20,6 +20,7 @@ import tidegate as tg
 from tests.parts.profiles import examples
 from tests.patterns.strategies import scripts
 from tests.pipeline.lane import SECOND, TIME, Lane, Stream, at_seconds, rows, subscription
+from tests.registered import registered
 from tidegate import array_bundle, checked_json
 from tidegate.errors import StoreError
 from tidegate.stages import combine, live_shard, log_planner
@@ -78,8 +79,9 @@ def test_whatever_happens_the_lane_tells_what_an_engine_tells(tmp_path_factory, 
                     lane.batch()
                     trouble(directory / "cache", happens)
             elif what != "advance":  # the log has no such thing: see the tests of its clock
-                getattr(engine, what)(operand)
-                getattr(lane.registry, what)(operand)
+                called = registered(operand) if what == "subscribe" else f"ann/{operand}"
+                getattr(engine, what)(called)
+                getattr(lane.registry, what)(operand if what == "subscribe" else called)
         lane.batch()
         assert rows(lane.told) == rows(expected)
 
@@ -92,10 +94,10 @@ def test_what_becomes_of_the_live_arrays_changes_nothing(tmp_path, cache, monkey
     for step in range(8):
         for number in (2 * step, 2 * step + 1):
             lane.registry.subscribe(subscription(number))
-            engine.subscribe(subscription(number))
+            engine.subscribe(registered(subscription(number)))
         if step in (5, 6):
-            lane.registry.unsubscribe(f"s{step}")
-            engine.unsubscribe(f"s{step}")
+            lane.registry.unsubscribe(f"ann/s{step}")
+            engine.unsubscribe(f"ann/s{step}")
         frames = [stream.frame(20, late=step % 2), stream.frame(15)]
         lane.publish(*frames)
         expected += [engine.publish(frame) for frame in frames]
@@ -121,7 +123,7 @@ def test_who_ended_is_not_told_of_what_still_waited(tmp_path, cache):
         lane.log.append(at_seconds(0, 1, 2, 4))
         if not together:
             lane.batch()
-        lane.registry.unsubscribe("best")
+        lane.registry.unsubscribe("ann/best")
         lane.publish(at_seconds(10))
         told.append(rows(lane.told))
     assert told[0] == told[1]
@@ -132,12 +134,12 @@ def test_who_ended_within_a_batch_does_not_see_what_came_later(tmp_path, cache, 
     """Also if it is of the time before: it would have waited for it."""
     lane, engine = Lane(tmp_path, lateness=5), tg.Engine(lateness=5 * SECOND)
     lane.registry.subscribe(one := tg.Subscription("s", "ann", where))
-    engine.subscribe(one)
+    engine.subscribe(registered(one))
     frames = at_seconds(0, 1, 10), at_seconds(8, 9, 30)
     lane.log.append(frames[0])
     expected = [engine.publish(frames[0])]
-    lane.registry.unsubscribe("s")
-    engine.unsubscribe("s")
+    lane.registry.unsubscribe("ann/s")
+    engine.unsubscribe("ann/s")
     lane.publish(frames[1])
     expected.append(engine.publish(frames[1]))
     assert rows(lane.told) == rows(expected)
@@ -171,7 +173,7 @@ def third(lane):
     start = {"row": lane.row}
     lane.registry.subscribe(*(subscription(number) for number in range(16, 20)))
     lane.log.append(lane.stream.frame())
-    lane.registry.unsubscribe("s3", "s5")
+    lane.registry.unsubscribe("ann/s3", "ann/s5")
     lane.log.append(lane.stream.frame())
     lane.row, lane.number = lane.log.end, lane.number + 1
     lane.parts = lane.selected(start, {"row": lane.row})
@@ -206,12 +208,12 @@ def test_another_process_really_takes_it_further(lane):
     lane.told = []
     lane.publish(lane.stream.frame())
     told += lane.told
-    engine, stream = tg.Engine(subscription(number) for number in range(16)), Stream(5)
+    engine, stream = tg.Engine(registered(subscription(number)) for number in range(16)), Stream(5)
     expected = [engine.publish(stream.frame()) for _ in range(3)]
     for number in range(16, 20):
-        engine.subscribe(subscription(number))
+        engine.subscribe(registered(subscription(number)))
     expected.append(engine.publish(stream.frame()))
-    for id in ("s3", "s5"):
+    for id in ("ann/s3", "ann/s5"):
         engine.unsubscribe(id)
     expected += [engine.publish(stream.frame()) for _ in range(2)]
     assert rows(told) == rows(expected)
@@ -331,7 +333,7 @@ def test_the_time_of_day_moves_the_clock(tmp_path, cache):
     for where in ("absent('PT2S', n >= 0)", "topk(1, 'PT2S', n)", "absent('PT3S', n >= 0, source)"):
         one = tg.Subscription(where, "ann", where)
         lane.registry.subscribe(one)
-        engine.subscribe(one)
+        engine.subscribe(registered(one))
     for seconds, now in (((0, 1), 2), ((), 3), ((), 4), ((2, 5), 6), ((), 60)):
         frame = at_seconds(*seconds)
         if seconds:
@@ -365,7 +367,7 @@ def test_ticks_bring_and_end_subscriptions(tmp_path):
         return int((TIME + timedelta(seconds=seconds)).timestamp() * 1e6)
 
     def told(lane):
-        return [(row["time"].second, row["subscription_id"]) for row in rows(lane.told)]
+        return sorted((row["time"].second, row["subscription_id"]) for row in rows(lane.told))
 
     lane = Lane(tmp_path)
     lane.registry.subscribe(tg.Subscription("never", "ann", "absent('PT2S', n >= 0)"))
@@ -373,14 +375,14 @@ def test_ticks_bring_and_end_subscriptions(tmp_path):
     lane.batch(at(1))
     assert told(lane) == []
     lane.batch(at(10))
-    assert told(lane) == [(2, "never")]  # nothing was ever published
+    assert told(lane) == [(2, "ann/never")]  # nothing was ever published
     lane.registry.subscribe(tg.Subscription("new", "ann", "absent('PT3S', n >= 0)"))
     lane.batch(at(11))
     lane.batch(at(20))
-    assert told(lane) == [(2, "never"), (13, "new")]  # from the tick before it was made
+    assert told(lane) == [(2, "ann/never"), (13, "ann/new")]  # from the tick before it was made
     one = {"id": ["p"], "source": ["z"], "time": pa.array([TIME + timedelta(seconds=21)], pa.timestamp("us", "UTC"))}
     lane.publish(pa.table({**one, "n": [1.0]}))
     lane.batch(at(22))
-    lane.registry.unsubscribe("never", "new")
+    lane.registry.unsubscribe("ann/never", "ann/new")
     lane.batch(at(40))
-    assert told(lane) == [(2, "never"), (13, "new")]  # both had ended before their silences
+    assert told(lane) == [(2, "ann/never"), (13, "ann/new")]  # both had ended before their silences

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 import tidegate as tg
 from tests.pipeline.lane import SECOND, Stream, at_seconds, rows, subscription
+from tests.registered import registered
 from tidegate.pipeline import flow as flow_module
 from tidegate.pipeline import shard_keys
 from tidegate.pipeline.flow import Flow
@@ -46,7 +47,7 @@ class World:
     def subscribe(self, *subscriptions):
         self.registry.subscribe(*subscriptions)
         for one in subscriptions:
-            self.engine.subscribe(one)
+            self.engine.subscribe(registered(one))
 
     def unsubscribe(self, id):
         self.registry.unsubscribe(id)
@@ -90,7 +91,7 @@ def test_a_flow_tells_what_an_engine_tells(spark, tmp_path):
     for step in range(12):
         world.subscribe(subscription(2 * step), subscription(2 * step + 1))
         if step in (5, 8):
-            world.unsubscribe(f"s{step}")
+            world.unsubscribe(f"ann/s{step}")
         world.publish()
         if step % 4 == 0:
             until(flow, world.published)
@@ -98,7 +99,7 @@ def test_a_flow_tells_what_an_engine_tells(spark, tmp_path):
     status = flow.status.snapshot()
     flow.stop()
     assert rows(told.tables) == rows(world.expected)
-    assert {row["subscription_id"] for row in rows(told.tables)} >= {f"s{i}" for i in range(14) if i not in (5, 8)}
+    assert {row["subscription_id"] for row in rows(told.tables)} >= {f"ann/s{i}" for i in range(14) if i not in (5, 8)}
     assert status.notifications == sum(table.num_rows for table in world.expected)
     assert status.patterns == 19  # of 24 three are plain and two are gone
     assert status.state_bytes > 1000
@@ -113,7 +114,7 @@ def test_a_flow_with_disorder_and_with_what_is_too_late(spark, tmp_path):
     for step in range(6):
         world.publish(world.stream.frame(40, late=2 if step in (2, 4) else 0))
         if step == 3:
-            world.unsubscribe("s2")
+            world.unsubscribe("ann/s2")
             world.subscribe(*(subscription(number) for number in range(8, 16)))
     flow = world.drained(spark, told, rows=40)
     status = flow.status.snapshot()
@@ -134,7 +135,7 @@ def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(flow_module, "forget", kept.append)
     world.subscribe(*(subscription(number) for number in range(12)))
     for run in range(3):
-        world.unsubscribe(f"s{run}")
+        world.unsubscribe(f"ann/s{run}")
         for _ in range(3):
             world.publish(world.stream.frame(25))
             world.subscribe(subscription(100 + len(world.expected)))
@@ -176,7 +177,7 @@ def test_a_batch_that_is_run_again_tells_the_same(spark, tmp_path):
     commits = tmp_path / "checkpoint" / "spark" / "commits"
     for path in [*commits.glob("1*"), *commits.glob(".1*")]:
         path.unlink()
-    world.unsubscribe("s0")
+    world.unsubscribe("ann/s0")
     world.drained(spark, told)
     assert [len(table) for table in told.tables] == [len(table) for table in (*world.expected, world.expected[-1])]
     assert rows(told.tables[1:2]) == rows(told.tables[2:3]) == rows(world.expected[1:])
@@ -250,7 +251,7 @@ def test_files_of_one_batch_appear_together(spark, tmp_path):
     registry, engine, stream = tg.Registry(tmp_path / "registry.db"), tg.Engine(), Stream(9, disorder=5)
     for number in range(8):
         registry.subscribe(subscription(number))
-        engine.subscribe(subscription(number))
+        engine.subscribe(registered(subscription(number)))
     told, expected = Collected(), []
     for run in range(2):
         frames = [stream.frame(late=run) for _ in range(3)]
@@ -262,8 +263,8 @@ def test_files_of_one_batch_appear_together(spark, tmp_path):
         flow.start(available_now=True)
         assert flow.wait(120)
         flow.close()
-        registry.unsubscribe(f"s{run}")
-        engine.unsubscribe(f"s{run}")
+        registry.unsubscribe(f"ann/s{run}")
+        engine.unsubscribe(f"ann/s{run}")
     assert rows(told.tables) == rows(expected)
     assert engine.late >= 3
 

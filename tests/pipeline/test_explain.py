@@ -9,6 +9,7 @@ import pytest
 import tidegate as tg
 from tests.cli.commands import refused, run
 from tests.pipeline.lane import WHERE, Lane, Stream
+from tests.registered import registered
 from tidegate.pipeline.explain import RunState, explained, view_of
 from tidegate.records import publication
 from tidegate.stages import combine
@@ -21,7 +22,7 @@ MORE = (
 )
 SUBSCRIPTIONS = [tg.Subscription(f"s{i}", "ann", where) for i, where in enumerate((*WHERE, *MORE))]
 
-PATTERNS = [s.id for s in SUBSCRIPTIONS if s.where != "n > 4.9"]
+PATTERNS = [s.registered_id for s in SUBSCRIPTIONS if s.where != "n > 4.9"]
 
 
 def first_and_rest(frame):
@@ -69,15 +70,15 @@ def test_settings_that_the_state_does_not_say(tmp_path, monkeypatch):
     lane.publish(stream.frame())
     given, *_ = first_and_rest(stream.frame())
     with pytest.raises(tg.SettingError, match="the lateness of the run"):
-        of_lane(lane, "s0", given)
-    assert "it waits for others" in str(of_lane(lane, "s0", given, CombineSettings(3_000_000)))
+        of_lane(lane, "ann/s0", given)
+    assert "it waits for others" in str(of_lane(lane, "ann/s0", given, CombineSettings(3_000_000)))
 
 
 class World:
     """A registry with all subscriptions, an engine that has seen a frame, and the publication after it."""
 
     def __init__(self, directory):
-        self.registry, self.engine = tg.Registry(directory / "registry.db"), tg.Engine(SUBSCRIPTIONS)
+        self.registry, self.engine = tg.Registry(directory / "registry.db"), tg.Engine(map(registered, SUBSCRIPTIONS))
         self.registry.subscribe(SUBSCRIPTIONS)
         stream = Stream(5)
         self.frame = stream.frame()
@@ -117,15 +118,15 @@ def test_the_checkpoint_of_a_run(spark, tmp_path):
     run("run", file, "--available-now")
     world.check(spark, tmp_path / "checkpoint")
     asked = orjson.dumps({"id": "x", "source": "z", "time": "2026-11-15T09:00:00Z", "n": 1}).decode()
-    told = run("explain", file, "s0", asked).stdout
-    assert told.startswith("s0 would be told when x comes\n✓ topk(3, 'PT5S', n)   — n is 1; score 1 is rank 1;")
-    assert run("explain", file, "s7", asked).stdout == "s7 does not match x\n✗ n > 4.9   — n is 1\n"
-    assert "no --after with a CONFIG file" in refused("explain", file, "s0", asked, "--after", file)
+    told = run("explain", file, "ann/s0", asked).stdout
+    assert told.startswith("ann/s0 would be told when x comes\n✓ topk(3, 'PT5S', n)   — n is 1; score 1 is rank 1;")
+    assert run("explain", file, "ann/s7", asked).stdout == "ann/s7 does not match x\n✗ n > 4.9   — n is 1\n"
+    assert "no --after with a CONFIG file" in refused("explain", file, "ann/s0", asked, "--after", file)
     assert "the id of a subscription; got 'nobody'" in refused("explain", file, "nobody", asked)
     with pytest.raises(tg.StoreError, match="the checkpoint of a run or of a stream"):
-        tg.explain_run(spark, tmp_path / "none", world.registry, "s0", world.given)
+        tg.explain_run(spark, tmp_path / "none", world.registry, "ann/s0", world.given)
     with pytest.raises(tg.PublicationError, match="a Publication"):
-        tg.explain_run(spark, tmp_path / "checkpoint", world.registry, "s0", {"id": "p"})
+        tg.explain_run(spark, tmp_path / "checkpoint", world.registry, "ann/s0", {"id": "p"})
 
 
 @pytest.mark.thorough
@@ -138,5 +139,5 @@ def test_the_checkpoint_of_a_stream_that_is_matched(spark, tmp_path):
     writer = tg.match(rows, world.registry).writeStream.format("noop").trigger(availableNow=True)
     writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start().awaitTermination(120)
     world.check(spark, tmp_path / "checkpoint")
-    found = tg.explain_run(spark, tmp_path / "checkpoint", world.registry, "s0", world.given)
-    assert found == world.engine.explain("s0", world.given)
+    found = tg.explain_run(spark, tmp_path / "checkpoint", world.registry, "ann/s0", world.given)
+    assert found == world.engine.explain("ann/s0", world.given)

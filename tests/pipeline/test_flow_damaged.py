@@ -8,6 +8,7 @@ import pytest
 
 import tidegate as tg
 from tests.pipeline.test_flow import drained, pairs_of, readings, registry, until
+from tests.registered import registered
 from tidegate.pipeline.flow import Flow
 from tidegate.runs.parquet_sink import Parquet
 from tidegate.runs.sources import LogSource
@@ -16,7 +17,7 @@ __all__ = ["registry"]
 
 
 def expected(registry, count):
-    found = tg.Engine(registry).publish(readings(0, count)).to_pylist()
+    found = tg.Engine(map(registered, registry)).publish(readings(0, count)).to_pylist()
     return sorted((row["publication_ids"][0], row["subscription_id"]) for row in found)
 
 

@@ -50,7 +50,7 @@ commits = folder / "checkpoint" / "spark" / "commits"
 last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
 for path in [*commits.glob(f"{last}*"), *commits.glob(f".{last}*")]:
     path.unlink()  # as if the query had been killed before it wrote that its last batch is done
-registry.unsubscribe("hot")
+registry.unsubscribe("ann/hot")
 run()
 told = spark.read.format("kafka").options(**options).option("subscribe", "told").load()
 rows = told.selectExpr("string(key)", "string(value)").collect()

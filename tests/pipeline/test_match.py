@@ -15,6 +15,7 @@ import tidegate.patterns
 from tests.drawn_publications import publications
 from tests.parts.profiles import examples
 from tests.patterns import strategies as patterned
+from tests.registered import registered
 from tests.strategies import CONDITIONS, expressions
 from tidegate import testing as laws
 from tidegate.runs.quarantine import Quarantine
@@ -146,11 +147,13 @@ def test_subscriptions_from_a_frame(spark):
 def test_a_registry_as_it_is_when_a_batch_is_planned(spark, tmp_path):
     registry = Registry(tmp_path / "registry.db")
     registry.subscribe(*SUBSCRIPTIONS)
-    registry.unsubscribe("red")
+    registry.unsubscribe("bob/red")
     found = tg.match(spark.createDataFrame(readings()), registry)
-    registry.unsubscribe("warm")  # later than the call
-    assert pairs(found) == {pair for pair in EXPECTED if pair[1] != "red"}
-    assert pairs(tg.match(spark.createDataFrame(readings()), registry)) == {("p0", "near"), ("p2", "tagged")}
+    registry.unsubscribe("ann/warm")  # later than the call
+    left = {("p0", "ann/warm"), ("p0", "dan/near"), ("p2", "ann/warm"), ("p2", "cid/tagged")}
+    assert pairs(found) == left
+    left -= {("p0", "ann/warm"), ("p2", "ann/warm")}
+    assert pairs(tg.match(spark.createDataFrame(readings()), registry)) == left
 
 
 def test_a_stream_with_a_registry_that_changes(spark, tmp_path):
@@ -176,18 +179,18 @@ def test_a_stream_with_a_registry_that_changes(spark, tmp_path):
         return pairs(spark.read.parquet(str(tmp_path / "out")))
 
     pq.write_table(readings(), tmp_path / "in" / "1.parquet")
-    assert run() == {("p0", "warm"), ("p2", "warm")}
+    assert run() == {("p0", "ann/warm"), ("p2", "ann/warm")}
     commits = tmp_path / "checkpoint" / "commits"
     registry.subscribe(SUBSCRIPTIONS[1])
     later = readings().set_column(0, "id", pa.array(["q0", "q1", "q2", "q3"]))
     pq.write_table(later, tmp_path / "in" / "2.parquet")
-    both = {("q0", "warm"), ("q2", "warm"), ("q1", "red"), ("q2", "red")}
-    assert run() == {("p0", "warm"), ("p2", "warm"), *both}
-    registry.unsubscribe("red")
+    both = {("q0", "ann/warm"), ("q2", "ann/warm"), ("q1", "bob/red"), ("q2", "bob/red")}
+    assert run() == {("p0", "ann/warm"), ("p2", "ann/warm"), *both}
+    registry.unsubscribe("bob/red")
     for name in ("1", ".1.crc"):  # as if the query had been killed before it wrote that batch 1 is done
         (commits / name).unlink(missing_ok=True)
     assert registry.pin(orjson.loads((tmp_path / "checkpoint" / "metadata").read_bytes())["id"], 1) == 2
-    assert run() == {("p0", "warm"), ("p2", "warm"), *both}
+    assert run() == {("p0", "ann/warm"), ("p2", "ann/warm"), *both}
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -204,7 +207,7 @@ def test_a_stream_with_patterns(spark, tmp_path, grouped):
         for id in ids:
             subscription = tg.Subscription(id, "ann", wheres[int(id[1])])
             registry.subscribe(subscription)
-            engine.subscribe(subscription)
+            engine.subscribe(registered(subscription))
 
     def run():
         schema = spark.createDataFrame(readings()).schema
@@ -237,8 +240,8 @@ def test_a_stream_with_patterns(spark, tmp_path, grouped):
             expected.append(engine.publish(table, grouped=grouped))
         assert run() == wanted()
         if not round:
-            registry.unsubscribe("s1")
-            engine.unsubscribe("s1")
+            registry.unsubscribe("ann/s1")
+            engine.unsubscribe("ann/s1")
             change("s4")
     assert any("s4" in str(row) for row in wanted())
 

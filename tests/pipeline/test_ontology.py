@@ -64,7 +64,14 @@ def test_only_what_appears_later_has_the_new_meaning(spark, tmp_path):
         log.append(bottles(6, "riesling", "malbec", "syrah"))
         until(flow, 9)
         flow.stop()
-    expected = [("red", "p0"), ("red", "p1"), ("red", "p4"), ("red", "p8"), ("white", "p3"), ("white", "p6")]
+    expected = [
+        ("ann/red", "p0"),
+        ("ann/red", "p1"),
+        ("ann/red", "p4"),
+        ("ann/red", "p8"),
+        ("ann/white", "p3"),
+        ("ann/white", "p6"),
+    ]
     assert sorted(told) == expected
 
 
@@ -83,10 +90,10 @@ def test_a_pattern_that_is_renewed_begins_anew(tmp_path):
     lane.publish(bottles(1000, "malbec"))  # all that waits is told
     told = [(row["subscription_id"], *row["publication_ids"]) for row in rows(lane.told)]
     assert sorted(told) == [
-        ("both", "p1", "p3"),
-        ("both", "p4", "p3"),
-        ("both", "p7", "p5"),  # and nothing of p5 with p4
-        ("same", "p0", "p3"),
-        ("same", "p4", "p3"),
-        ("same", "p4", "p5"),
+        ("bob/both", "p1", "p3"),
+        ("bob/both", "p4", "p3"),
+        ("bob/both", "p7", "p5"),  # and nothing of p5 with p4
+        ("bob/same", "p0", "p3"),
+        ("bob/same", "p4", "p3"),
+        ("bob/same", "p4", "p5"),
     ]

@@ -46,7 +46,10 @@ def test_the_lane_equals_the_oracle(tmp_path, count):
             wanted += getattr(world, action.what)(action.operand) or []
             if twins.act(action):
                 twins.batch(TROUBLES[number % len(TROUBLES)])
-        found = [(r["subscription_id"], r["time"], tuple(r["publication_ids"])) for r in rows(twins.lane.told)]
+        found = [
+            (r["subscription_id"].removeprefix("ann/"), r["time"], tuple(r["publication_ids"]))
+            for r in rows(twins.lane.told)
+        ]
         assert sorted(found) == sorted((t.subscription, t.time, t.publications) for t in wanted)
         assert {id for id, _, _ in found} == {one.id for one in subscriptions()}
         assert twins.refused == [{}] * len(twins.refused)
@@ -80,7 +83,7 @@ def test_many_events_end_in_one_batch(tmp_path):
         twins.act(Action("publish", [part("INSTANT", "after", 5)]))
         twins.batch()
         twins.assert_same()
-        assert {row["subscription_id"] for row in rows(twins.expected)} == {"values", "steady", "times"}
+        assert {row["subscription_id"] for row in rows(twins.expected)} == {"ann/values", "ann/steady", "ann/times"}
 
 
 def test_room_is_for_what_may_come(tmp_path):

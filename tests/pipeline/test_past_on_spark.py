@@ -11,6 +11,7 @@ from tests.patterns.past_events import counted
 from tests.patterns.strategies import in_order, lasting, pieces, thrown
 from tests.pipeline.lane import SECOND, rows
 from tests.pipeline.past_twins import WHERE, part, subscriptions
+from tests.registered import registered
 from tidegate.pipeline import flow as flow_module
 from tidegate.pipeline.flow import Flow
 from tidegate.runs.metrics import served
@@ -35,7 +36,7 @@ def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
     def change(*some):
         registry.subscribe(*some)
         for one in some:
-            engine.subscribe(one)
+            engine.subscribe(registered(one))
 
     def run():
         sink, source = Parquet(tmp_path / "out", grouped=False), LogSource(tmp_path / "log", rows=50)
@@ -54,9 +55,9 @@ def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
             change(*subscriptions(100))
             run()
             assert flow_module.forget is forgotten  # which is what a flow does when it is closed
-            registry.unsubscribe("s0", "s5")
-            engine.unsubscribe("s0")
-            engine.unsubscribe("s5")
+            registry.unsubscribe("ann/s0", "ann/s5")
+            engine.unsubscribe("ann/s0")
+            engine.unsubscribe("ann/s5")
     status = run()
     found = pq.read_table(tmp_path / "out", columns=expected[0].column_names)
     assert rows([found]) == rows(expected)

@@ -15,6 +15,7 @@ import pytest
 
 import tidegate as tg
 from tests.pipeline.test_flow import Collected, drained
+from tests.registered import registered
 from tidegate.index.shapes import look_up_with, looked_up_with
 from tidegate.language import Literal, from_json, to_text
 from tidegate.pipeline.flow import Flow
@@ -150,7 +151,7 @@ def test_a_running_flow_takes_subscriptions_with_shapes_of_ones_own(spark, tmp_p
                 assert not flow.wait(0.1)
         finally:
             flow.stop()
-    assert sorted(pair for pair in told.pairs if pair[0] != "p0") == [("p2", "s"), ("p2", "t")]
+    assert sorted(pair for pair in told.pairs if pair[0] != "p0") == [("p2", "ann/s"), ("p2", "ann/t")]
     assert how.plain() in layers(registry)
 
 
@@ -172,7 +173,7 @@ def test_values_without_a_shape_are_counted_and_match_nothing(spark, tmp_path, r
     where = ["shape(close, (1, 9, 2)) <= 1", "NOT shape(close, (9, 1, 2)) <= 1", "shape(close, 'spike') < 9"]
     registry.subscribe(*(tg.Subscription(f"s{i}", "ann", text) for i, text in enumerate(where)))
     registry.subscribe(tg.Subscription("t", "ann", "shape(open, 'dip') < 9 AND topk(1, 'PT1H', n)"))
-    engine, series = tg.Engine(registry), {}
+    engine, series = tg.Engine(map(registered, registry)), {}
     with tg.Log(tmp_path / "log", version=lambda: registry.version) as log:
         for values, kind, _ in FRAMES:
             frame = publications(len(series), *values, kind=kind)
@@ -186,5 +187,5 @@ def test_values_without_a_shape_are_counted_and_match_nothing(spark, tmp_path, r
     status = flow.status.snapshot()
     assert (status.publications, status.shapeless) == (len(series), engine.shapeless)
     good = [id for id, value in series.items() if value == [1, 9, 2]]
-    assert sorted(told.pairs) == sorted((id, f"s{i}") for id in good for i in range(3))
+    assert sorted(told.pairs) == sorted((id, f"ann/s{i}") for id in good for i in range(3))
     assert len(good) == 3

@@ -100,13 +100,13 @@ def test_a_checkpoint_is_what_it_was_begun_as(tmp_path):
         ({"format": 3, "query": "q"}, "a checkpoint of format 2; got format 3"),
         (
             {"format": 1, "query": "q", "source": "log a", "patterns": True, "shards": 2},
-            "of semantics 2; got semantics 1,",
+            "of semantics 3; got semantics 1,",
         ),
         (
             {"format": 2, "semantics": 1},
             r"end it there \(tidegate run FILE --available-now\), then take a new checkpoint",
         ),
-        ({"format": 2, "semantics": 3}, "a checkpoint of semantics 2; got semantics 3, of a newer Tidegate"),
+        ({"format": 2, "semantics": 4}, "a checkpoint of semantics 3; got semantics 4, of a newer Tidegate"),
         ({"query": "q", "source": "log a"}, "a checkpoint of tidegate run; got KeyError"),
         ([], "a checkpoint of tidegate run; got"),
     ],

@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_written():
         with Registry(place / "r.db") as registry:
             assert registry.version == 1
             with pytest.raises(tg.StoreError, match="readonly database"):
-                registry.unsubscribe("s1")
+                registry.unsubscribe("ann/s1")
             assert list(registry) == [SOME]
 
 
@@ -314,7 +314,7 @@ def test_a_lost_connection_is_made_again(fixture, request):
                 connection.execute(text(f"KILL {victim}"))
         assert len(found) >= 2
         assert (registry.version, len(registry)) == (1, 1)
-        assert registry.unsubscribe("s1") == 2 == registry.version
+        assert registry.unsubscribe("ann/s1") == 2 == registry.version
 
 
 @pytest.mark.contract

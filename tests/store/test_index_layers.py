@@ -176,7 +176,7 @@ def test_a_registry_prepares_what_is_asked_for_even_if_it_is_older_than_what_is_
     registry = Registry(tmp_path / "registry.db")
     registry.needs("query", 0)
     registry.subscribe(*(Subscription(f"s{i}", "ann", f"a > {i}") for i in range(4)))
-    registry.unsubscribe("s0")
+    registry.unsubscribe("ann/s0")
     registry.subscribe(Subscription("s0", "bob", "a > 3"))
     shelf = IndexLayers(registry.index_storage)
     registry.forget("query")
@@ -184,8 +184,12 @@ def test_a_registry_prepares_what_is_asked_for_even_if_it_is_older_than_what_is_
     assert shelf.current().oldest == 6
     registry.prepare(4, 6)
     view = shelf.view(4, 6)
-    assert matched(view, [2.5] * 3, [4, 5, 6]) == [["s0", "s1", "s2"], ["s1", "s2"], ["s1", "s2"]]
-    assert matched(view, [9.0], [6]) == [["s0", "s1", "s2", "s3"]]
+    assert matched(view, [2.5] * 3, [4, 5, 6]) == [
+        ["ann/s0", "ann/s1", "ann/s2"],
+        ["ann/s1", "ann/s2"],
+        ["ann/s1", "ann/s2"],
+    ]
+    assert matched(view, [9.0], [6]) == [["ann/s1", "ann/s2", "ann/s3", "bob/s0"]]
 
 
 def test_processes_prepare_at_the_same_time(tmp_path):
@@ -359,7 +363,7 @@ def test_a_layer_whose_patterns_are_broken_is_an_error(tmp_path):
 def test_layers_that_cannot_be_read_are_made_again_from_the_registry(tmp_path, what, caplog):
     with Registry(tmp_path / "registry.db") as registry:
         registry.subscribe(Subscription("s1", "ann", "x > 1"), Subscription("s2", "ann", "topk(1, 'PT1S', x)"))
-        registry.unsubscribe("s1")
+        registry.unsubscribe("ann/s1")
         registry.needs("somebody", 0)
         registry.prepare(0, 3)
         storage = Path(registry.index_storage)

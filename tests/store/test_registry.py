@@ -35,7 +35,7 @@ def test_every_change_is_a_version(registry, url):
         assert (registry.version, other.version, len(registry)) == (0, 0, 0)
         assert registry.subscribe(*made("s1")) == 1 == other.version
         assert other.subscribe(*made("s2", "s3", "s4")) == 4 == registry.version
-        assert registry.unsubscribe("s3", "s1") == 6 == other.version
+        assert registry.unsubscribe("ann/s3", "ann/s1") == 6 == other.version
         assert registry.subscribe() == registry.unsubscribe() == 6
         assert [s.id for s in other] == ["s2", "s4"]
         assert [(r.since, r.until, r.id) for r in other.rows(0, 6)] == [
@@ -53,10 +53,14 @@ def test_every_change_is_a_version(registry, url):
 BAD: list[tuple[object, type[tg.TidegateError], str]] = [
     (tg.Subscription("s2", "ann", "a > > 1"), tg.ParseError, "'s2'"),
     (tg.Subscription("s2", "ann", "nonsense(a)"), tg.UnknownFunction, "'s2'"),
-    (tg.Subscription("s1", "ann", "a > 1"), tg.SubscriptionError, "an id that is not in use; got 's1'"),
-    (tg.Subscription("s9", "ann", "a > 1"), tg.SubscriptionError, "each id once; got 's9' twice"),
+    (tg.Subscription("s1", "ann", "a > 1"), tg.SubscriptionError, "an id that is not in use; got 'ann/s1'"),
+    (tg.Subscription("s9", "ann", "a > 1"), tg.SubscriptionError, "each id once; got 'ann/s9' twice"),
+    (tg.Subscription("s" * 1021, "ann", "a > 1"), tg.SubscriptionError, "at most 1024 characters as subscriber/id"),
     (tg.Subscription("s\0", "ann", "a > 1"), tg.SubscriptionError, "without the character NUL"),
-    (tg.Subscription("s2", "\0", "a > 1"), tg.SubscriptionError, "without the character NUL"),
+    *(
+        (tg.Subscription("s2", who, "a > 1"), tg.SubscriptionError, "the name of a principal, which is 1 to 128 of the")
+        for who in ("\0", "a/b", "a b", "á", "ann\n", "x" * 129, "a:b", "𝒜")
+    ),
     (tg.Subscription("s2", "ann", "a = '\0'"), tg.SubscriptionError, "without the character NUL"),
     ("s2", tg.SubscriptionError, "a Subscription; got 's2'"),
 ]
@@ -73,31 +77,60 @@ def test_one_bad_subscription_refuses_all(registry):
 
 def test_one_unknown_id_refuses_all(registry):
     registry.subscribe(*made("s1"))
-    for bad in ("s9", "S1", "s1 ", "", "s\0", "\ud800", 7, None, ["s1"]):
+    bads = [
+        "ann/s9",
+        "ann/S1",
+        "ann/s1 ",
+        "Ann/s1",
+        "bob/s1",
+        "s1",
+        "/s1",
+        "ann/",
+        "ann/s\0",
+        "\ud800",
+        7,
+        None,
+        ["s1"],
+    ]
+    for bad in bads:
         with pytest.raises(tg.UnknownSubscription):
-            registry.unsubscribe("s1", bad)
+            registry.unsubscribe("ann/s1", bad)
         with pytest.raises(tg.UnknownSubscription):
             registry.subscription(bad)
         assert bad not in registry
-        assert (registry.version, "s1" in registry) == (1, True)
+        assert (registry.version, "ann/s1" in registry) == (1, True)
 
 
 def test_an_id_cannot_end_twice_and_can_be_used_again(registry):
     registry.subscribe(*made("s1"))
     with pytest.raises(tg.UnknownSubscription):
-        registry.unsubscribe("s1", "s1")
-    registry.unsubscribe("s1")
+        registry.unsubscribe("ann/s1", "ann/s1")
+    registry.unsubscribe("ann/s1")
     with pytest.raises(tg.UnknownSubscription):
-        registry.unsubscribe("s1")
-    assert registry.subscribe(tg.Subscription("s1", "bob", "a > 2")) == 3
-    assert registry.subscription("s1").subscriber == "bob"
+        registry.unsubscribe("ann/s1")
+    assert registry.subscribe(tg.Subscription("s1", "ann", "a > 2")) == 3
+    assert registry.subscription("ann/s1").where == "a > 2"
     assert [(r.since, r.until) for r in registry.rows(0, 3)] == [(1, 2), (3, None)]
+
+
+@pytest.mark.contract
+def test_every_subscriber_has_ids_of_its_own(registry):
+    first, second, third = made("s1", "a/b")[0], *made("s1", subscriber="bob"), *made("a/b")
+    assert registry.subscribe(first, second, third) == 3
+    with pytest.raises(tg.SubscriptionError, match="got 'bob/s1'"):
+        registry.subscribe(*made("s1", subscriber="cy"), *made("s1", subscriber="bob"))
+    assert [s.registered_id for s in registry] == ["ann/s1", "bob/s1", "ann/a/b"]
+    assert [row.index_id for row in registry.rows(0, 3)] == ["ann/s1", "bob/s1", "ann/a/b"]
+    assert [registry.subscription(id) for id in ("ann/a/b", "bob/s1")] == [third, second]
+    assert registry.unsubscribe("ann/s1") == 4
+    assert ("ann/s1" in registry, "bob/s1" in registry) == (False, True)
+    assert list(registry) == [second, third]
 
 
 @pytest.fixture
 def chunk(monkeypatch):
     """How many rows a statement holds, so that a test needs few to have several statements."""
-    for module in ("database", "registry"):
+    for module in ("database", "registry", "registry_tables"):
         monkeypatch.setattr(f"tidegate.store.{module}.CHUNK", 50)
     return 50
 
@@ -108,7 +141,7 @@ def test_more_than_one_statement_holds(registry, chunk):
     assert [r.id for r in registry.rows(0, len(ids))] == [s.id for s in registry] == ids
     with pytest.raises(tg.SubscriptionError):
         registry.subscribe(*made("new", ids[-1]))
-    assert registry.unsubscribe(*ids[::-1]) == 2 * len(ids)
+    assert registry.unsubscribe(*(f"ann/{id}" for id in ids[::-1])) == 2 * len(ids)
     assert registry.ended(0, 2 * len(ids)) == [(len(ids) - i, len(ids) + 1 + i) for i in range(len(ids))]
     assert registry.prune() == len(ids)
 
@@ -137,23 +170,32 @@ NAMES = [
     "\\",
     "null",
 ]
-NAMES += ["x" * 1024, "x" * 1023 + "y", "𝒜" * 1024, "𝒜" * 1023]
+NAMES += ["x" * 1020, "x" * 1019 + "y", "𝒜" * 1020, "𝒜" * 1019]
 
 
 @pytest.mark.contract
 def test_names_are_compared_by_their_characters(registry):
     for number, name in enumerate(NAMES, 1):
-        assert registry.subscribe(tg.Subscription(name, name, "a > 1")) == number
-    assert [(s.id, s.subscriber) for s in registry] == [(name, name) for name in NAMES]
-    for number, name in enumerate(NAMES, 1):
-        assert name in registry
-        assert registry.subscription(name).id == name
-        assert [(e.since, e.subscription.id) for e in registry.listing(name)] == [(number, name)]
-        with pytest.raises(tg.SubscriptionError):
+        assert registry.subscribe(tg.Subscription(name, "ann", "a > 1")) == number
+    assert [s.id for s in registry] == NAMES
+    for name in NAMES:
+        assert f"ann/{name}" in registry
+        assert registry.subscription(f"ann/{name}").id == name
+        with pytest.raises(tg.SubscriptionError, match="an id that is not in use"):
             registry.subscribe(tg.Subscription(name, "ann", "a > 1"))
-    registry.unsubscribe("a ")
-    assert "a" in registry
-    assert "a " not in registry
+    registry.unsubscribe("ann/a ")
+    assert "ann/a" in registry
+    assert "ann/a " not in registry
+
+
+@pytest.mark.contract
+def test_names_of_principals_are_compared_by_their_characters(registry):
+    names = ["a", "A", "a.", "_", "-", "@", "a@b", "0", "x" * 128, "x" * 127 + "y"]
+    for number, name in enumerate(names, 1):
+        assert registry.subscribe(tg.Subscription("s", name, "a > 1")) == number
+    for number, name in enumerate(names, 1):
+        assert [(e.since, e.subscription.subscriber) for e in registry.listing(name)] == [(number, name)]
+        assert registry.subscription(f"{name}/s").subscriber == name
 
 
 EXPRESSIONS = [
@@ -176,9 +218,9 @@ def test_a_subscription_comes_back_as_it_was(registry):
     ]
     registry.subscribe(*given)
     assert list(registry) == given
-    assert [registry.subscription(s.id) for s in given] == given
+    assert [registry.subscription(s.registered_id) for s in given] == given
     assert [e.subscription for e in registry.listing()] == given
-    assert list(registry.rows(0, len(given))) == [StoredSubscription.of(s, i) for i, s in enumerate(given, 1)]
+    assert list(registry.rows(0, len(given))) == [StoredSubscription.of(s, i, True) for i, s in enumerate(given, 1)]
 
 
 TOLD = [
@@ -202,8 +244,12 @@ def test_how_a_subscription_is_told_comes_back(registry, monkeypatch):
     given = [tg.Subscription(f"s{i}", "ann", "a > 1", **told) for i, told in enumerate(TOLD)]
     registry.subscribe(*given)
     assert list(registry) == given == [e.subscription for e in registry.listing()]
-    assert [r.subscription for r in registry.rows(0, 9)] == given == [registry.stored(s.id).meant for s in given]
-    registry.unsubscribe("s2", "s3")
+    assert (
+        [r.subscription for r in registry.rows(0, 9)]
+        == given
+        == [registry.stored(s.registered_id).meant for s in given]
+    )
+    registry.unsubscribe("ann/s2", "ann/s3")
     monkeypatch.setattr("tidegate.store.registry.CHUNK", 2)
     expected = {i: (f"s{i - 1}", "ann", *told) for i, told in enumerate(RECIPIENTS, 1)}
     assert registry.recipients([5, 3, 99, 1, 4, 2]) == expected
@@ -242,7 +288,7 @@ def test_limits_are_the_registrys(url):
 def test_listing(registry):
     before = datetime.now(UTC)
     registry.subscribe(*made("s1", "s2"), *made("s3", subscriber="bob"), *made("s4"))
-    registry.unsubscribe("s2")
+    registry.unsubscribe("ann/s2")
     assert [(e.subscription.id, e.since) for e in registry.listing()] == [("s1", 1), ("s3", 3), ("s4", 4)]
     assert [e.subscription.id for e in registry.listing("ann")] == ["s1", "s4"]
     assert [e.subscription.id for e in registry.listing("ann", 1)] == ["s1"]
@@ -260,7 +306,7 @@ def test_changes_while_reading(registry, chunk):
     registry.subscribe(*made(*ids))
     reading = iter(registry)
     first = next(reading)
-    registry.unsubscribe(*ids)
+    registry.unsubscribe(*(f"ann/{id}" for id in ids))
     registry.prune()
     registry.subscribe(*made("new"))
     assert [first.id, *(s.id for s in reading)] == ids
@@ -271,7 +317,7 @@ def test_reading_can_be_given_up(registry, chunk):
     registry.subscribe(*made(*(f"s{i}" for i in range(20 * chunk))))
     for _ in range(10):
         assert next(iter(registry)).id == next(registry.rows(0, 99)).id == "s0"
-    registry.unsubscribe("s0")
+    registry.unsubscribe("ann/s0")
     assert next(iter(registry)).id == "s1"
 
 
@@ -328,7 +374,7 @@ def test_a_query_is_seen_again(registry, monkeypatch):
 
 def test_prune_leaves_what_is_needed(registry):
     registry.subscribe(*made("s1", "s2", "s3"))
-    registry.unsubscribe("s1", "s2")
+    registry.unsubscribe("ann/s1", "ann/s2")
     registry.needs("q", 4)
     assert registry.prune() == 1
     assert [r.id for r in registry.rows(0, 5)] == ["s2", "s3"]

@@ -73,7 +73,7 @@ class Crowd:
             if mine and choice.random() < 0.4:
                 choice.shuffle(mine)
                 ids = [mine.pop() for _ in range(choice.randint(1, len(mine)))]
-                self.note("-", ids, registry.unsubscribe(*ids))
+                self.note("-", ids, registry.unsubscribe(*(f"ann/{id}" for id in ids)))
             else:
                 ids = [f"{writer}.{turn}.{i}" for i in range(choice.choice([1, 1, 3, 20]))]
                 self.note("+", ids, registry.subscribe(*made(*ids)))
@@ -148,7 +148,7 @@ def test_pruning_never_takes_what_was_just_pinned(url):
         try:
             for i in range(15):
                 registry.subscribe(*made(f"s{i}"))
-                registry.unsubscribe(f"s{i}")
+                registry.unsubscribe(f"ann/s{i}")
                 registry.prune()
         except BaseException as error:
             failures.append(error)
@@ -181,7 +181,7 @@ for turn in range(10_000):
     ids = [f"{turn}.{i}" for i in range(200)]
     registry.subscribe(*[tg.Subscription(id, "ann", True) for id in ids])
     if turn % 2:
-        registry.unsubscribe(*ids)
+        registry.unsubscribe(*(f"ann/{id}" for id in ids))
 """
 
 

@@ -17,7 +17,8 @@ from tidegate.store import Registry
 
 IDS = st.sampled_from(["a", "A", "a ", "á", "b", "c"])
 WHERE = st.sampled_from(["a > 1", "a > > 1", True, {"op": ">", "args": [{"property": "a"}, 1]}])
-SUBSCRIPTIONS = st.builds(tg.Subscription, IDS, st.sampled_from(["ann", "bob"]), WHERE)
+SUBSCRIBERS = st.sampled_from(["ann", "bob"])
+SUBSCRIPTIONS = st.builds(tg.Subscription, IDS, SUBSCRIBERS, WHERE)
 QUERIES = st.sampled_from(["q", "r"])
 
 
@@ -39,7 +40,7 @@ class Registered(RuleBasedStateMachine):
 
     @rule(given=st.lists(SUBSCRIPTIONS, max_size=4))
     def subscribe(self, given):
-        ids = [s.id for s in given]
+        ids = [s.registered_id for s in given]
         if any(s.where == "a > > 1" for s in given) or len(set(ids)) < len(ids) or self.now.keys() & set(ids):
             with suppress(tg.TidegateError):
                 self.registry.subscribe(*given)
@@ -47,10 +48,10 @@ class Registered(RuleBasedStateMachine):
         else:
             version = self.registry.subscribe(*given)
             for s in given:
-                self.history.append(self.now | {s.id: s})
+                self.history.append(self.now | {s.registered_id: s})
             assert version == len(self.history) - 1
 
-    @rule(ids=st.lists(IDS, max_size=3))
+    @rule(ids=st.lists(st.builds("{}/{}".format, SUBSCRIBERS, IDS), max_size=3))
     def unsubscribe(self, ids):
         if len(set(ids)) < len(ids) or set(ids) - self.now.keys():
             with suppress(tg.UnknownSubscription):
@@ -100,7 +101,8 @@ class Registered(RuleBasedStateMachine):
         assert list(self.registry) == list(self.now.values())
         assert len(self.registry) == len(self.now)
         for id in ("a", "A", "a ", "á", "b", "c"):
-            assert (id in self.registry) is (id in self.now)
+            for name in (f"ann/{id}", f"bob/{id}"):
+                assert (name in self.registry) is (name in self.now)
         for subscriber in ("ann", "bob", None):
             entries = self.registry.listing(subscriber)
             assert [e.subscription for e in entries] == [

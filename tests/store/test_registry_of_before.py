@@ -60,7 +60,12 @@ def keep_what_was_asked(connection) -> None:
     connection.execute(text("ALTER TABLE tidegate_subscriptions ADD COLUMN asked TEXT"))
 
 
-STEPS = (create, keep_what_was_asked)
+def keep_what_is_delivered(connection) -> None:
+    for column in ("initial BIGINT", "fields TEXT", "expired BIGINT", "destination TEXT"):
+        connection.execute(text(f"ALTER TABLE tidegate_subscriptions ADD COLUMN {column}"))
+
+
+STEPS = (create, keep_what_was_asked, keep_what_is_delivered)
 
 
 @pytest.fixture(params=range(1, len(STEPS) + 1))
@@ -85,6 +90,7 @@ def test_a_registry_of_before_is_opened_and_has_it_all(old, know):
         assert [s.where for s in registry] == ["price > 1", RED]
         told = tg.Subscription("told", "bob", "a > 1", initial=True, fields=["a"], deliver={"webhook": "w"})
         assert registry.subscribe(told) == 6
+        assert [*registry][1:] == [registry.subscription("ann/red"), told]
         assert registry.recipients([1, 6]) == {
             1: ("s1", "ann", "stream", "all"),
             6: ("told", "bob", "webhook:w", ("a",)),
@@ -122,5 +128,46 @@ def test_a_step_that_was_cut_short_runs_again(old, column):
     with closing(Database(address(old), lambda database: None)) as database:
         database.write(lambda c: c.execute(text(f"ALTER TABLE tidegate_subscriptions DROP COLUMN {column}")))
         database.write(lambda c: c.execute(text("UPDATE tidegate_schema_version SET version = 1")))
+        database.write(lambda c: c.execute(text("UPDATE tidegate_subscriptions SET id_key = 7 WHERE since = 2")))
     with Registry(old) as registry:
         assert [(s.id, s.destination) for s in registry] == [("s2", "stream")]
+        assert "ann/s2" in registry
+
+
+#: Who subscribed before there were principals, with ids that one registry did not have twice.
+STRANGERS = [("s1", "avalanche service"), ("s2", "a/b"), ("s3", ""), ("s4", "ž" * 900), ("a/b/s2", "x")]
+
+
+@pytest.mark.contract
+def test_subscribers_of_before_keep_what_they_have(old):
+    """They are read, listed and ended as ever, and an id that leads to them is not given away."""
+    with closing(Database(address(old), lambda database: None)) as before:
+        row = {"until": None, "expression": "price > 1", "active_from": None, "active_until": None, "created": 10**15}
+        strangers = [
+            row | {"since": n, "id_key": key(id), "id": id, "subscriber_key": key(who or "-"), "subscriber": who or "-"}
+            for n, (id, who) in enumerate(STRANGERS, 4)
+        ]
+        before.write(lambda c: c.execute(_ROWS.insert(), strangers))
+        before.write(lambda c: c.execute(_CLOCK.update().values(version=8)))
+    with Registry(old) as registry:
+        names = ["ann/s2", *(f"{who or '-'}/{id}" for id, who in STRANGERS)]
+        assert [s.registered_id for s in registry] == names
+        assert [registry.subscription(name).registered_id for name in names] == names
+        assert [e.subscription.id for e in registry.listing("a/b")] == ["s2"]
+        registry.prepare(8, 8)
+        with pytest.raises(tg.SubscriptionError, match="the name of a principal"):
+            registry.subscribe(tg.Subscription("new", "a/b", "price > 1"))
+        with pytest.raises(tg.SubscriptionError, match="an id that is not in use; got 'a/b/s2'"):
+            registry.subscribe(tg.Subscription("b/s2", "a", "price > 1"))
+        registry.unsubscribe(*names[1:])
+        assert [s.registered_id for s in registry] == ["ann/s2"]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5000])
+def test_keys_of_many_are_made_anew(old, chunk, monkeypatch):
+    monkeypatch.setattr("tidegate.store.registry_tables.CHUNK", chunk)
+    with Registry(old) as registry:
+        assert "ann/s2" in registry
+        assert "s2" not in registry
+        registry.subscribe(tg.Subscription("s1", "ann", "price > 1"))
+        assert [row.index_id for row in registry.rows(0, 9)] == ["ann/s1", "ann/s2", "ann/s1"]

@@ -36,12 +36,12 @@ def test_what_was_asked_is_shown_and_what_it_means_is_matched(registry, know):
     ]
     registry.subscribe(*given)
     assert list(registry) == given == [entry.subscription for entry in registry.listing()]
-    assert registry.subscription("red") == given[0]
+    assert registry.subscription("ann/red") == given[0]
     rows = list(registry.rows(0, 4))
     assert [row.subscription for row in rows] == given
     assert [row.asked is None for row in rows] == [False, False, False, True]
     assert [row.until for row in rows] == [None] * 4
-    assert rows[3] == StoredSubscription.of(given[3], 4)
+    assert rows[3] == StoredSubscription.of(given[3], 4, True)
     assert [wines(row.meant.where) for row in rows[:3]] == [{"merlot", "malbec"}, {"riesling"}, {"merlot", "malbec"}]
 
 
@@ -57,7 +57,7 @@ def test_what_is_stored_needs_no_ontology(registry, tmp_path):
     view = IndexLayers(registry.index_storage).view(0, 2)
     assert len(view) == 2
     found = view.match(tg.index.ObjectBatch([wine("merlot"), wine("riesling")]), 2)
-    assert view.catalogue.texts("id", found.owners).to_pylist() == ["red"]
+    assert view.catalogue.texts("id", found.owners).to_pylist() == ["ann/red"]
     assert found.start.tolist() == [0, 1, 1]
     assert [s.where for s in registry] == [RED, f"{RED} AND topk(1, 9, price)"]
 
@@ -72,8 +72,8 @@ def test_shapes_of_ones_own_are_written_out_in_what_was_asked_too(registry, know
         registry.subscribe(tg.Subscription("s", "ann", f"{RED} AND shape(close, 'mine') <= 0.5"))
     know(**NEW)
     assert registry.renew() == 1  # nobody knows the shape any more
-    assert "isA" in str(registry.subscription("s").where)
-    assert "mine" not in str(registry.subscription("s").where)
+    assert "isA" in str(registry.subscription("ann/s").where)
+    assert "mine" not in str(registry.subscription("ann/s").where)
 
 
 def test_nul_in_what_was_asked(registry, know):
@@ -116,7 +116,7 @@ def test_only_what_means_something_else_is_made_anew(registry, know, url):
         (1, 5), (2, None), (3, 6), (4, None), (5, None), (6, None),
     ]  # fmt: skip
     three = {"merlot", "malbec", "syrah"}
-    registry.unsubscribe("plain")
+    registry.unsubscribe("bob/plain")
     assert meant(registry, 6) | {"plain": set()} == {
         "red": three, "white": {"riesling"}, "dear": three, "plain": set(),
     }  # fmt: skip
@@ -140,7 +140,7 @@ def test_each_publication_has_the_meaning_of_its_version(registry, know):
         (9, [["s1", "s3", "s5"]] * 2 + [["s0", "s2", "s4"]]),
     ):
         start, owners = view.match(batch, version)
-        ids = view.catalogue.texts("id", owners).to_pylist()
+        ids = [id.removeprefix("ann/") for id in view.catalogue.texts("id", owners).to_pylist()]
         assert [sorted(ids[a:b]) for a, b in pairwise(start)] == told
     assert len(view) == 6
 
@@ -155,22 +155,22 @@ def test_terms_that_have_gone_refuse_all(registry, know):
         registry.renew()
     said = str(caught.value)
     assert said.startswith("expected subscriptions that can be expressed with this ontology; got 12 subscriptions that")
-    assert "'white' (" in said
+    assert "'ann/white' (" in said
     assert "w:White" in said
-    assert "'w8' (" in said
-    assert "'w9' (" not in said
+    assert "'ann/w8' (" in said
+    assert "'ann/w9' (" not in said
     assert said.endswith("; and 2 more")
     assert "\n" not in said
     assert (list(registry.rows(0, 99)), registry.version) == (before, 13)
 
     lost: list[UnrenewableSubscription] = []
-    registry.unsubscribe(*(f"w{i}" for i in range(11)))
+    registry.unsubscribe(*(f"ann/w{i}" for i in range(11)))
     assert registry.renew(keep=lost.append) == 1
-    assert [one.id for one in lost] == ["white"]
+    assert [one.id for one in lost] == ["ann/white"]
     assert "w:White" in lost[0].why
     assert meant(registry, registry.version) == {"red": {"merlot"}, "white": {"riesling"}}
     assert registry.renew(keep=lost.append) == 0
-    registry.unsubscribe("white")
+    registry.unsubscribe("ann/white")
     assert registry.renew() == 0
 
 
@@ -219,12 +219,12 @@ def test_who_comes_and_goes_while_it_is_renewed(registry, know, url, meanwhile):
 
     def change():
         with use(before), Registry(url) as other:
-            other.unsubscribe("s0")
+            other.unsubscribe("ann/s0")
             other.subscribe(tg.Subscription("late", "ann", RED), tg.Subscription("plain", "ann", "price > 5"))
 
     meanwhile(change)
     assert registry.renew() == 4
-    registry.unsubscribe("plain")
+    registry.unsubscribe("ann/plain")
     three = {"merlot", "malbec", "syrah"}
     assert meant(registry, registry.version) == {"s1": three, "s2": three, "s3": three, "late": three}
     assert registry.renew() == 0

@@ -133,8 +133,8 @@ class _ConsoleTotals:
     """
 
     def __init__(self, watching: list[Subscription], seed: int) -> None:
-        self.watching = {s.id: s for s in watching}
-        self.names = {s.id: _names(s) for s in watching}
+        self.watching = {s.registered_id: s for s in watching}
+        self.names = {s.registered_id: _names(s) for s in watching}
         self.notifications = 0
         self.per_subscription: Counter[str] = Counter()
         self.first: dict[str, Publication] = {}
@@ -167,7 +167,7 @@ class _ConsoleTotals:
         seen = ((name, publication.value(name)) for name in self.names[id])
         values = ", ".join(f"{name} {_short(value)}" for name, value in seen if value is not None)
         what = f"{publication.value('station')}: {values}"
-        return f"{publication.time:%a %H:%M}  {what:<44} → {self.watching[id].subscriber} ({id.split('/')[1]})"
+        return f"{publication.time:%a %H:%M}  {what:<44} → {self.watching[id].subscriber} ({id.split('/')[-1]})"
 
 
 def _run(console: Console, seed: int, seconds: float | None, readings: int | None) -> None:
@@ -293,7 +293,7 @@ def _summary(tally: _ConsoleTotals, status: Status, seconds: float) -> None:
 def _explain(tally: _ConsoleTotals) -> None:
     """Why somebody heard of something: the longest subscription without a pattern, which needs no state."""
     with Engine([tally.watching[id] for id in tally.first]) as engine:
-        told = {id: engine.explain(id, publication) for id, publication in tally.first.items()}
+        told = {id: engine.explain(tally.watching[id].id, found) for id, found in tally.first.items()}
     plain = [id for id, explanation in told.items() if not explanation.has_pattern]
     if plain:
         example = max(plain, key=lambda id: (len(tally.names[id]), id))

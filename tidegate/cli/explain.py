@@ -35,7 +35,9 @@ def explain(
     subscriptions: Annotated[
         Path, typer.Argument(help="Subscriptions: .jsonl, .json, .csv, .cql2 or .txt; or a pipeline's CONFIG: .toml.")
     ],
-    id: Annotated[str, typer.Argument(help="The id of the subscription; in a text file, its line.")],
+    id: Annotated[
+        str, typer.Argument(help="The id of the subscription; in a text file, its line; of a CONFIG, subscriber/id.")
+    ],
     publication: Annotated[str, typer.Argument(help="A JSON object, @FILE with one, or - for standard input.")],
     after: Annotated[
         Path | None,
@@ -80,7 +82,7 @@ def _of_run(path: Path, id: str, publication: Publication) -> Explanation:
         meant = registry.stored(id).meant
         if isinstance(compile_subscription(meant, NO_LIMITS), Filter):
             with Engine([meant], limits=NO_LIMITS) as engine:
-                return engine.explain(id, publication)
+                return engine.explain(meant.id, publication)
         require("spark", "tidegate explain with a CONFIG file")
         from tidegate.pipeline.explain import explain_run
         from tidegate.pipeline.from_config import session_of

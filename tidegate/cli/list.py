@@ -19,7 +19,7 @@ def list_(
     limit: Annotated[int, typer.Option(min=0, help="Show so many at most; 0 for all.")] = 100,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON Lines, which `subscribe` reads.")] = False,
 ) -> None:
-    """List the subscriptions of a registry, in the order they came.
+    """List the subscriptions of a registry, in the order they came, each as subscriber/id.
 
     \b
     Example:
@@ -32,12 +32,10 @@ def list_(
             for entry in shown:
                 typer.echo(record_of(entry.subscription))
         elif shown:
-            width = max(len(entry.subscription.id) for entry in shown)
-            names = max(len(entry.subscription.subscriber) for entry in shown)
+            width = max(len(entry.subscription.registered_id) for entry in shown)
             for entry in shown:
-                one = entry.subscription
-                made = f"{entry.created:%Y-%m-%d %H:%M}"
-                typer.echo(f"{one.id:<{width}}  {one.subscriber:<{names}}  {made}  {_text(one.where)}")
+                one, made = entry.subscription, f"{entry.created:%Y-%m-%d %H:%M}"
+                typer.echo(f"{one.registered_id:<{width}}  {made}  {_text(one.where)}")
         if len(found) > len(shown):
             typer.echo(f"the first {limit:,} are shown; --limit 0 shows all", err=True)
 

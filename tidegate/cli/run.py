@@ -115,8 +115,8 @@ def _subscribed(settings: Config, registry: Registry) -> None:
     if file is None or storage_at(settings.run.checkpoint).read("tidegate.json") is not None:
         return
     found = read(Path(file))
-    there = {subscription.id for subscription in registry}
-    new = [subscription for subscription in found if subscription.id not in there]
+    there = {subscription.registered_id for subscription in registry}
+    new = [subscription for subscription in found if subscription.registered_id not in there]
     registry.subscribe(*new)
     typer.echo(f"{len(new):,} of the {len(found):,} subscriptions of {file} are new", err=True)
 

@@ -13,7 +13,7 @@ __all__ = ["unsubscribe"]
 
 def unsubscribe(
     place: Named,
-    ids: Annotated[list[str], typer.Argument(metavar="ID…", help="The ids of the subscriptions.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID…", help="The subscriptions, each as subscriber/id.")],
 ) -> None:
     """End subscriptions of a registry. Either all are ended or none.
 
@@ -21,7 +21,7 @@ def unsubscribe(
 
     \b
     Example:
-      tidegate unsubscribe registry.db s1 s2
+      tidegate unsubscribe registry.db ann/s1 ann/s2
     """
     with registry(place) as target:
         version = target.unsubscribe(*ids)

@@ -10,7 +10,7 @@ from tidegate.model import Subscription
 __all__ = ["subscriptions"]
 
 _WATCHED: dict[str, dict[str, str]] = {
-    "avalanche service": {
+    "avalanche-service": {
         "wind-slab": "kind IN ('ridge', 'slope') AND gust > 22 AND temperature < -4 AND snow_depth > 0.6",
         "fresh-load": "a_contains(tags, ('snowing')) AND snow_depth >= 1.5 AND altitude BETWEEN 1800 AND 2800",
         "warm-snow": "snow_depth > 0.5 AND temperature > 3",
@@ -18,12 +18,12 @@ _WATCHED: dict[str, dict[str, str]] = {
         "released": "kind = 'avalanche' AND size >= 3",
         "near-marmot-hut": "kind = 'avalanche' AND S_DWITHIN(location, POINT(7.09 45.86), 6000)",
         "no-snow-reading": "kind = 'slope' AND snow_depth IS NULL",
-        "first-day": "kind = 'avalanche' AND T_BEFORE(event, DATE('2026-11-16'))",
+        "slides-of-the-first-day": "kind = 'avalanche' AND T_BEFORE(event, DATE('2026-11-16'))",
         "strongest-gusts": "kind IN ('ridge', 'slope') AND topk(3, 'PT6H', -gust)",
         "storm-and-snow": "together('PT10M', 5000, kind = 'ridge' AND gust > 26, "
         "kind = 'slope' AND a_contains(tags, ('snowing')))",
     },
-    "road maintenance": {
+    "road-maintenance": {
         "black-ice": "kind = 'road' AND temperature BETWEEN -3 AND 0.5 AND humidity > 90",
         "salt-the-pass": "station LIKE 'Pass %' AND a_overlaps(tags, ('ice', 'snowing'))",
         "tunnel-air": "station = 'Gorge Tunnel' AND no2 > 55",
@@ -34,7 +34,7 @@ _WATCHED: dict[str, dict[str, str]] = {
         "side-wind": "kind = 'road' AND gust - wind > 8",
         "viaduct": "station = 'Mill Viaduct' AND NOT gust < 18",
     },
-    "mountain rescue": {
+    "mountain-rescue": {
         "two-alarms": "a_contains(tags, ('alarm', 'alarm'))",
         "helicopter-near-glacier": "kind = 'helicopter' AND S_WITHIN(location, BBOX(7.18, 45.78, 7.32, 45.95))",
         "big-and-short": "size >= 4 AND kind <> 'lift stop'",
@@ -45,7 +45,7 @@ _WATCHED: dict[str, dict[str, str]] = {
         "while-they-slept": "kind IN ('avalanche', 'rockfall') AND "
         "T_DURING(event, INTERVAL('2026-11-15T00:00:00Z', '2026-11-15T06:00:00Z'))",
     },
-    "station engineers": {
+    "station-engineers": {
         "faults": "message LIKE '%fault%'",
         "frozen-rotor": "message LIKE 'anemometer%frozen'",
         "low-battery": "battery < 11.4 OR message LIKE 'battery low%'",
@@ -56,43 +56,43 @@ _WATCHED: dict[str, dict[str, str]] = {
         "silent": "kind IN ('slope', 'ridge', 'hut') AND absent('PT15M', snow_depth IS NOT NULL, source)",
         "humidity-stuck": "humidity = 100 AND NOT a_overlaps(tags, ('snowing', 'raining'))",
     },
-    "security desk": {
+    "security-desk": {
         "failed-logins": "message LIKE 'Failed password for %'",
         "failed-logins-from-7": "message LIKE '%from 10.0.7._'",
         "admin-at-night": "message LIKE '%admin%' AND time < TIMESTAMP('2026-11-15T05:00:00Z')",
     },
-    "water authority": {
+    "water-authority": {
         "high-water": "a_overlaps(levels, (3), '>')",
         "all-gauges-low": "a_containedBy(levels, (0.9, 1.4, 2.3), '<')",
         "torrent": "station = 'Ursin Torrent' AND a_contains(levels, (2, 3), '>=')",
-        "first-day": "kind = 'gauge' AND time <= DATE('2026-11-15') AND a_overlaps(levels, (5), '>')",
+        "levels-of-the-first-day": "kind = 'gauge' AND time <= DATE('2026-11-15') AND a_overlaps(levels, (5), '>')",
         "not-calm": "kind = 'gauge' AND NOT a_containedBy(levels, (2, 3, 5), '<')",
     },
-    "ski patrol": {
+    "ski-patrol": {
         "lift-stops": "kind = 'lift stop'",
         "good-morning": "kind = 'slope' AND snow_depth > 0.8 AND temperature < -2 AND wind < 9 AND humidity < 66",
         "gusts-above-lifts": "S_DWITHIN(location, POINT(7.2 45.87), 6000) AND gust > 24",
     },
-    "fog watch": {
+    "fog-watch": {
         "dew": "temperature - dew_point < 0.6 AND altitude < 1300",
         "nearly-dew": "temperature <= dew_point",
         "upper-valley": "humidity > 97 AND S_WITHIN(location, BBOX(7.2, 45.85, 7.4, 46.0)) AND NOT kind = 'ridge'",
     },
 }
 _VILLAGE = {
-    "frost": ("village clerks", "station = '{0}' AND temperature < 0"),
-    "air": ("school of {0}", "station = '{0}' AND no2 > 48"),
-    "storm": ("fire brigade of {0}", "S_DWITHIN(location, POINT({1} {2}), 3000) AND gust > 19"),
+    "frost": ("village-clerks", "station = '{0}' AND temperature < 0"),
+    "air": ("school@{0}", "station = '{0}' AND no2 > 48"),
+    "storm": ("fire-brigade@{0}", "S_DWITHIN(location, POINT({1} {2}), 3000) AND gust > 19"),
 }
 _HUT = {
-    "cold": ("warden of {0}", "station = '{0}' AND temperature < -5"),
-    "wild": ("warden of {0}", "station = '{0}' AND (gust > 26 OR a_contains(tags, ('alarm')))"),
+    "cold": ("warden@{0}", "station = '{0}' AND temperature < -5"),
+    "wild": ("warden@{0}", "station = '{0}' AND (gust > 26 OR a_contains(tags, ('alarm')))"),
 }
 _SLOPE = {
-    "load": ("observer at {0}", "station = '{0}' AND snow_depth > 0.6 AND a_contains(tags, ('snowing'))"),
-    "slides": ("observer at {0}", "kind = 'avalanche' AND S_DWITHIN(location, POINT({1} {2}), 2500)"),
+    "load": ("observer@{0}", "station = '{0}' AND snow_depth > 0.6 AND a_contains(tags, ('snowing'))"),
+    "slides": ("observer@{0}", "kind = 'avalanche' AND S_DWITHIN(location, POINT({1} {2}), 2500)"),
 }
-_ROAD = {"ice": ("plough driver, {0}", "station = '{0}' AND a_contains(tags, ('ice'))")}
+_ROAD = {"ice": ("plough@{0}", "station = '{0}' AND a_contains(tags, ('ice'))")}
 _BY_KIND = {"village": _VILLAGE, "hut": _HUT, "slope": _SLOPE, "road": _ROAD}
 
 
@@ -104,8 +104,9 @@ def subscriptions() -> list[Subscription]:
 def _all() -> Iterator[Subscription]:
     for subscriber, watched in _WATCHED.items():
         for name, where in watched.items():
-            yield Subscription(f"{subscriber.replace(' ', '-')}/{name}", subscriber, where)
+            yield Subscription(name, subscriber, where)
     for station in STATIONS:
         for name, (subscriber, where) in _BY_KIND.get(station.kind, {}).items():
             text = where.format(station.name, station.lon, station.lat)
-            yield Subscription(f"{station.source}/{name}", subscriber.format(station.name), text)
+            principal = subscriber.format(station.name.lower().replace(" ", "-"))
+            yield Subscription(f"{station.source}/{name}", principal, text)

@@ -20,7 +20,8 @@ _FILE = "tidegate.json"
 _FORMAT = 2
 #: Raised by every change that gives notifications other ids, or tells others. A checkpoint of another number is
 #: refused: its state and what it has sent would not fit to what comes. 2: publications are known by their sources too.
-SEMANTICS = 2
+#: 3: subscriptions of a registry are called ``subscriber/id``.
+SEMANTICS = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,9 @@ from tidegate.patterns.combine import KEEP
 
 __all__ = ["FORMAT", "TOGETHER", "CombineSettings", "PartReference", "ShardChanges", "ShardState", "StepRecord"]
 
-#: The format of the states that this Tidegate writes. In format 2 publications had no rows; it is read all the same.
-#: The number is raised with the semantics of checkpoints too (``runs/checkpoint.py``): a query of ``tg.match`` has no
-#: other number that tells of them.
+#: The format of the states that this Tidegate writes; it reads no other. It is raised with the semantics of checkpoints
+#: too (``runs/checkpoint.py``): a query of ``tg.match`` has no other number that tells of them.
 FORMAT = 3
-_READ = (2, FORMAT)
 #: The order of a part whose publications all appeared together, in no order.
 TOGETHER = -1
 
@@ -124,7 +122,7 @@ class ShardState:
     def from_json(text: str) -> ShardState:
         try:
             whole = orjson.loads(text)
-            if whole["format"] not in _READ:
+            if whole["format"] != FORMAT:
                 raise StoreError(f"the state of a shard in format {FORMAT}", f"format {whole['format']}", "checkpoint")
             state = whole["state"]
             steps = tuple(
@@ -163,7 +161,7 @@ class ShardChanges:
     @staticmethod
     def unpacked(facts: dict[str, Any]) -> ShardChanges:
         """From what ``array_bundle`` reads of the file."""
-        if facts.get("format") not in _READ:
+        if facts.get("format") != FORMAT:
             raise StoreError(f"the changes of a shard in format {FORMAT}", f"{facts.get('format')}", "checkpoint")
         admitted = [
             Standing(**(plain | {"filters": [bytes.fromhex(key) for key in plain["filters"]]}))

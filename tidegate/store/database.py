@@ -1,8 +1,8 @@
 """A database that holds tables of ours: SQLite, PostgreSQL or MariaDB, opened by path or URL, shared by threads.
 
-``Database`` is the connection of ``Registry``, ``NotificationStore`` and ``History``. What differs between the three
-kinds of database is in this module and nowhere else: locks, transactions, drivers, error messages. The code for Oracle
-is untested. Knows nothing of what the tables mean.
+``Database`` is the connection of ``Registry``, ``Principals``, ``NotificationStore`` and ``History``. What differs
+between the three kinds of database is in this module and nowhere else: locks, transactions, drivers, error messages.
+The code for Oracle is untested. Knows nothing of what the tables mean.
 """
 
 from __future__ import annotations

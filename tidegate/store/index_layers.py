@@ -158,13 +158,18 @@ class IndexLayers:
                 try:
                     found = compile_subscription(row.meant, NO_LIMITS)
                 except TidegateError as error:  # the process that took it knew more: a function, a named shape
-                    error.at = f"{error.at} of subscription {shown(row.id)}" if error.at else shown(row.id)
+                    name = shown(row.index_id)
+                    error.at = f"{error.at} of subscription {name}" if error.at else name
                     raise
                 if isinstance(found, Pattern):
                     patterns.add(number, found)
                 else:
                     index.add(number, found)
-        fields = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in SCHEMA]
+        names = ["index_id" if name == "id" else name for name in SCHEMA.names]
+        fields = [
+            pa.array([getattr(row, name) for row in rows], field.type)
+            for name, field in zip(names, SCHEMA, strict=True)
+        ]
         gone = [(number, row.until) for number, row in enumerate(rows) if row.until is not None]
         ended = Ended([number for number, _ in gone], [until for _, until in gone])
         catalogue = Catalogue(pa.table(fields, SCHEMA))

@@ -16,8 +16,10 @@ from tidegate.store.storage import Storage
 __all__ = ["Manifest", "ManifestLayer", "current", "file_name", "serials"]
 
 
-#: The format of the file. The one before had neither a number nor a checksum, and is read too.
-_FORMAT, _BEFORE = 2, 1
+#: The format of the file. In layers of format 2 subscriptions had other ids, and format 1 had no checksum either: a
+#: manifest of these is read as one without layers, so that all are made again.
+_FORMAT = 3
+_CHECKED_FROM, _BEFORE = 2, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,11 @@ class Manifest:
     @staticmethod
     def from_json(serial: int, data: bytes) -> Manifest:
         try:
-            facts = checked_json.unpacked(data, checked_from=_FORMAT)
-            if (form := facts.get("format", _BEFORE)) not in (_FORMAT, _BEFORE):
+            facts = checked_json.unpacked(data, checked_from=_CHECKED_FROM)
+            form = facts.get("format", _BEFORE)
+            if form in (_BEFORE, _CHECKED_FROM):
+                return Manifest(serial, 0, 0, ())
+            if form != _FORMAT:
                 raise StoreError(f"a manifest of format {_FORMAT}", f"format {form}", file_name(serial))
             layers = tuple(ManifestLayer(*layer) for layer in facts["layers"])
             return Manifest(serial, facts["oldest"], facts["version"], layers)

@@ -83,7 +83,7 @@ def _look(
             try:
                 known[row.since] = _meant(row)
             except TidegateError as error:
-                known[row.since] = UnrenewableSubscription(row.id, str(error).splitlines()[0])
+                known[row.since] = UnrenewableSubscription(row.index_id, str(error).splitlines()[0])
 
 
 def _meant(row: StoredSubscription) -> str | None:

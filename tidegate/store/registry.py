@@ -20,7 +20,8 @@ from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, SubscriptionError, TidegateError, UnknownSubscription, shown
 from tidegate.index.catalogue import stored
 from tidegate.language import DEFAULT_LIMITS, Limits
-from tidegate.model import Subscription
+from tidegate.model import NAME_LENGTH, Subscription
+from tidegate.principal_names import EXPECTED, is_principal_name
 from tidegate.store.database import CHUNK, Database, key
 from tidegate.store.database_url import address, file
 from tidegate.store.index_layers import IndexLayers
@@ -35,6 +36,8 @@ from tidegate.store.registry_tables import (
     as_recipient,
     as_row,
     current,
+    findable,
+    living,
     record,
     tick,
     when,
@@ -61,6 +64,9 @@ class RegistryEntry(NamedTuple):
 
 class Registry(Closing):
     """Subscriptions in a database, shared by any number of processes and threads.
+
+    A subscriber is a principal, ``[A-Za-z0-9._@-]{1,128}``, and its ids are its own: to the registry and to what is
+    matched with it a subscription is called ``subscriber/id``.
 
     ``url`` is the path of an SQLite file, which is made if need be unless ``create`` is false, or the URL of a
     PostgreSQL or MariaDB database. ``storage`` is where index snapshots are kept; for an SQLite file, a directory
@@ -125,7 +131,7 @@ class Registry(Closing):
 
         def work(connection: Connection) -> int:
             version = tick(connection, len(subscriptions))
-            for taken in _living(connection, [s.id for s in subscriptions]):
+            for taken in living(connection, [s.registered_id for s in subscriptions]):
                 raise SubscriptionError("an id that is not in use", shown(taken))
             created, since = now(), version - len(subscriptions) + 1
             for at in range(0, len(subscriptions), CHUNK):
@@ -140,27 +146,30 @@ class Registry(Closing):
         """Each expression as it is stored and, where an ontology has expanded it, as it was asked; or an error."""
         ids, expressions = set[str](), list[tuple[str, str | None]]()
         for subscription in subscriptions:
-            if not isinstance(subscription, Subscription):
-                raise SubscriptionError("a Subscription", shown(subscription))
+            _check_names(subscription)
             try:
                 warn(subscription, compile_subscription(subscription, self._limits), self._limits)
             except TidegateError as error:
                 name = shown(subscription.id)
                 error.at = f"{error.at} of subscription {name}" if error.at else name
                 raise
-            if subscription.id in ids:
-                raise SubscriptionError("each id once", f"{shown(subscription.id)} twice")
-            ids.add(subscription.id)
+            name = subscription.registered_id
+            if name in ids:
+                raise SubscriptionError("each id once", f"{shown(name)} twice")
+            ids.add(name)
             meant, asked = self_contained(subscription, self._limits)
             expressions.append((stored(meant), None if asked is None else stored(asked)))
-            texts = (subscription.id, subscription.subscriber, *expressions[-1], subscription.destination)
+            texts = (subscription.id, *expressions[-1], subscription.destination)
             for text in texts:  # fields are JSON, which writes NUL in other characters
                 if text is not None and "\0" in text:  # PostgreSQL takes no text with NUL
                     raise SubscriptionError("text without the character NUL", shown(text), shown(subscription.id))
         return expressions
 
     def unsubscribe(self, *ids: str) -> int:
-        """End subscriptions, all or none, and return the version from which none of them is active."""
+        """End subscriptions, each named ``subscriber/id``; all or none.
+
+        Returns the version from which none of them is active.
+        """
         for id in ids:
             if not isinstance(id, str):
                 raise UnknownSubscription("the id of a subscription", shown(id))
@@ -169,10 +178,10 @@ class Registry(Closing):
 
         def work(connection: Connection) -> int:
             version = tick(connection, len(ids))
-            living = _living(connection, ids)
+            ends = living(connection, ids)
             ended = []
             for until, id in enumerate(ids, version - len(ids) + 1):
-                since = living.pop(id, None)
+                since = ends.pop(id, None)
                 if since is None:
                     raise UnknownSubscription("the id of a subscription", shown(id))
                 ended.append({"ended": since, "version": until})
@@ -200,31 +209,31 @@ class Registry(Closing):
 
     def __contains__(self, id: object) -> bool:
         with self._database.read() as connection:
-            return isinstance(id, str) and bool(_living(connection, [id]))
+            return isinstance(id, str) and bool(living(connection, [id]))
 
     def __iter__(self) -> Iterator[Subscription]:
         """The subscriptions, in the order they came."""
         return (row.subscription for row in self._rows(active()))
 
     def subscription(self, id: str) -> Subscription:
-        """The subscription of that id."""
+        """The subscription of that id, ``subscriber/id``."""
         return self.stored(id).subscription
 
     def stored(self, id: str) -> StoredSubscription:
-        """The subscription of that id as it is stored."""
+        """The subscription of that id, ``subscriber/id``, as it is stored."""
         if isinstance(id, str):
-            mine = active().where(ROWS.c.id_key == key(_plain(id)), ROWS.c.id == _plain(id))
             with self._database.read() as connection:
-                row = connection.execute(mine).one_or_none()
-            if row is not None:
-                return as_row(row)
+                rows = connection.execute(active().where(ROWS.c.id_key == key(findable(id)))).all()
+            for found in map(as_row, rows):
+                if found.index_id == id:
+                    return found
         raise UnknownSubscription("the id of a subscription", shown(id))
 
     def listing(self, subscriber: str | None = None, limit: int | None = None) -> list[RegistryEntry]:
         """The subscriptions of one subscriber or of all, in the order they came; the first ``limit`` of them."""
         statement = active(*FIELDS, ROWS.c.created)
         if subscriber is not None:
-            name = _plain(subscriber)
+            name = findable(subscriber)
             statement = statement.where(ROWS.c.subscriber_key == key(name), ROWS.c.subscriber == name)
         if limit is not None:
             check_number(limit, "a limit")
@@ -372,28 +381,11 @@ def _one_by_one(given: Iterable[Subscription | Iterable[Subscription]]) -> list[
     return found
 
 
-def _living(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
-    """Those of the ids that are in use, and the version at which each was made."""
-    wanted, found = {_plain(id) for id in ids}, dict[str, int]()
-    keys = [key(id) for id in wanted]
-    for at in range(0, len(keys), CHUNK):
-        some = ROWS.c.id_key.in_(keys[at : at + CHUNK])
-        found |= {
-            id: since
-            for id, since in connection.execute(select(ROWS.c.id, ROWS.c.since).where(some, ROWS.c.until.is_(None)))
-            if id in wanted
-        }
-    return found
-
-
-def _plain(name: str) -> str:
-    """The name; or, for a text that no database takes, one that can be looked up and is never found."""
-    return "" if "\0" in name or not _is_unicode(name) else name
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _check_names(subscription: object) -> None:
+    if not isinstance(subscription, Subscription):
+        raise SubscriptionError("a Subscription", shown(subscription))
+    at = f"subscription {shown(subscription.id)}"
+    if not is_principal_name(subscription.subscriber):
+        raise SubscriptionError(f"{EXPECTED}, as the subscriber", shown(subscription.subscriber), at)
+    if (length := len(subscription.registered_id)) > NAME_LENGTH:
+        raise SubscriptionError(f"at most {NAME_LENGTH} characters as subscriber/id", f"{length}", at)

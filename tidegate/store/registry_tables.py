@@ -12,13 +12,14 @@ from itertools import product
 from typing import Any, NamedTuple, NoReturn
 
 import orjson
-from sqlalchemy import Column, Connection, Index, MetaData, Select, Table, inspect, select, update
+from sqlalchemy import Column, Connection, Index, MetaData, Select, Table, bindparam, inspect, select, update
 from sqlalchemy.schema import CreateColumn
 
 from tidegate.delivery_options import STREAM, Fields, checked_deliver, checked_fields, deliver_of
 from tidegate.errors import StoreError, SubscriptionError, shown
 from tidegate.model import NAME_LENGTH, Subscription, micros, moment
-from tidegate.store.database import NUMBER, OPTIONS, insert_new, key, words
+from tidegate.principal_names import registered_id
+from tidegate.store.database import CHUNK, NUMBER, OPTIONS, insert_new, key, words
 from tidegate.store.schema import SchemaPart
 from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.store.version_readers import Readers
@@ -33,6 +34,8 @@ __all__ = [
     "as_recipient",
     "as_row",
     "current",
+    "findable",
+    "living",
     "record",
     "tick",
     "when",
@@ -46,6 +49,7 @@ _CLOCK = Table(
     Column("version", NUMBER, nullable=False),
     **OPTIONS,
 )
+#: ``id_key`` is of ``subscriber/id``, by which a registry knows a subscription; ``id`` is the subscriber's own.
 #: ``expression`` is what is matched. ``asked`` is the expression it was made from, where that names terms of an
 #: ontology and so may come to mean something else. The last four are NULL where a subscription has the default;
 #: ``fields`` is JSON and ``destination`` the text of ``deliver``.
@@ -126,7 +130,26 @@ def _add_columns(connection: Connection, *wanted: Column[Any]) -> None:
             connection.exec_driver_sql(f"ALTER TABLE {ROWS.name} ADD COLUMN {declared}")
 
 
-PART = SchemaPart("registry", (_create, _keep_what_was_asked, _keep_what_is_delivered))
+def _know_ids_by_subscriber(connection: Connection) -> None:
+    """Make ``id_key`` of all rows again. It comes from the texts of the row, so this may be done twice."""
+    tick(connection, 0)  # nobody adds a row meanwhile
+    change = update(ROWS).where(ROWS.c.since == bindparam("row")).values(id_key=bindparam("made"))
+    after = -1
+    while True:
+        rows = connection.execute(
+            select(ROWS.c.since, ROWS.c.subscriber, ROWS.c.id)
+            .where(ROWS.c.since > after)
+            .order_by(ROWS.c.since)
+            .limit(CHUNK)
+        ).all()
+        if not rows:
+            return
+        made = [{"row": row, "made": key(registered_id(subscriber, id))} for row, subscriber, id in rows]
+        connection.execute(change, made)
+        after = rows[-1][0]
+
+
+PART = SchemaPart("registry", (_create, _keep_what_was_asked, _keep_what_is_delivered, _know_ids_by_subscriber))
 
 
 # --- the clock ------------------------------------------------------------------------------------------------------
@@ -151,12 +174,40 @@ def active(*fields: Column[Any]) -> Select[Any]:
     return select(*(fields or FIELDS)).where(ROWS.c.until.is_(None)).order_by(ROWS.c.since)
 
 
+def living(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
+    """Those of the ids that are in use, and the version at which each was made."""
+    wanted, found = {findable(id) for id in ids}, dict[str, int]()
+    keys = [key(id) for id in wanted]
+    for at in range(0, len(keys), CHUNK):
+        some = ROWS.c.id_key.in_(keys[at : at + CHUNK])
+        fields = select(ROWS.c.subscriber, ROWS.c.id, ROWS.c.since)
+        found |= {
+            name: since
+            for subscriber, id, since in connection.execute(fields.where(some, ROWS.c.until.is_(None)))
+            if (name := registered_id(subscriber, id)) in wanted
+        }
+    return found
+
+
+def findable(name: str) -> str:
+    """The name; or, for a text that no database takes, one that can be looked up and is never found."""
+    return "" if "\0" in name or not _is_unicode(name) else name
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def record(since: int, subscription: Subscription, expression: str, asked: str | None, created: int) -> dict[str, Any]:
     """The row of a subscription, as it is inserted."""
     s = subscription
     return {
         "since": since,
-        "id_key": key(s.id),
+        "id_key": key(s.registered_id),
         "id": s.id,
         "subscriber_key": key(s.subscriber),
         "subscriber": s.subscriber,
@@ -180,7 +231,7 @@ def as_row(fields: Sequence[Any]) -> StoredSubscription:
     times = (None if begin is None else when(begin, fields), None if end is None else when(end, fields))
     told, place = _fields(names, fields), _destination(destination, fields)
     return StoredSubscription(
-        since, until, id, subscriber, expression, *times, asked, bool(initial), told, bool(expired), place
+        since, until, id, subscriber, expression, *times, asked, bool(initial), told, bool(expired), place, True
     )
 
 

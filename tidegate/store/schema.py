@@ -1,7 +1,7 @@
 """The tables of one part of the store, and the steps that upgrade them from each version to the next.
 
-The registry, the notification store and the history each declare a ``SchemaPart``; ``Database`` calls its ``prepare``.
-Several parts may share a database; each has its row in ``tidegate_schema_version``.
+The registry, principals, the notification store and the history each declare a ``SchemaPart``; ``Database`` calls its
+``prepare``. Several parts may share a database; each has its row in ``tidegate_schema_version``.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from tidegate.delivery_options import STREAM, Fields, deliver_of
 from tidegate.errors import StoreError, shown
 from tidegate.index.catalogue import restored, stored
 from tidegate.model import Subscription
+from tidegate.principal_names import registered_id
 
 __all__ = ["StoredSubscription"]
 
@@ -18,6 +19,7 @@ class StoredSubscription(NamedTuple):
 
     ``where`` is what is matched. If the subscription was written with terms of an ontology, ``where`` is expanded and
     ``asked`` is the expression as it was given. ``destination`` is the text of ``deliver``.
+    ``id`` is that of the subscriber, beside which another may have the same if they are ``registered``.
     """
 
     since: int
@@ -32,15 +34,21 @@ class StoredSubscription(NamedTuple):
     fields: Fields = "all"
     expired: bool = False
     destination: str = STREAM
+    registered: bool = False
 
     @staticmethod
-    def of(subscription: Subscription, since: int) -> StoredSubscription:
-        """The row of a subscription that is made now."""
+    def of(subscription: Subscription, since: int, registered: bool = False) -> StoredSubscription:
+        """The row of a subscription that is made now, in a list or in a registry."""
         s = subscription
         return StoredSubscription(
             *(since, None, s.id, s.subscriber, stored(s.where), s.active_from, s.active_until),
-            *(None, s.initial, s.fields, s.expired, s.destination),
+            *(None, s.initial, s.fields, s.expired, s.destination, registered),
         )
+
+    @property
+    def index_id(self) -> str:
+        """What indexes and notifications call it: of a registry ``subscriber/id``, of a list its id."""
+        return registered_id(self.subscriber, self.id) if self.registered else self.id
 
     @property
     def subscription(self) -> Subscription:

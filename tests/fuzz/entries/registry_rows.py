@@ -18,7 +18,7 @@ from tidegate.store.database import key
 from tidegate.subscriptions import compile_subscription
 
 _COLUMNS = ["since", "until", "id_key", "id", "subscriber", "expression", "active_from", "active_until", "created"]
-_COLUMNS += ["asked"]
+_COLUMNS += ["asked", "initial", "fields", "expired", "destination"]
 _TEXTS = ["", "x", "\0", "é", "n > 1", '{"op": ">", "args": [{"property": "n"}, 1]}', "{", "z" * 1100, "true", "[1]"]
 _VALUES = [*_TEXTS, '"x"', "null", "TRUE", "n >", None, 0, 1, -1, 2**62, -(2**63), 1.5, 10**15]
 
@@ -58,7 +58,8 @@ class RegistryRows(EntryPoint):
 
     def check(self, data: bytes, clock: Clock, scratch: Path) -> str:
         row = {"since": 1, "until": None, "id": "s1", "subscriber": "ann", "expression": "n > 1", "asked": None}
-        row |= {"active_from": None, "active_until": None, "created": 0, "id_key": key("s1")} | orjson.loads(data)
+        row |= {"initial": None, "fields": None, "expired": None, "destination": None}
+        row |= {"active_from": None, "active_until": None, "created": 0, "id_key": key("ann/s1")} | orjson.loads(data)
         self._connection.execute("BEGIN")
         try:
             names = ", ".join(f"{name} = ?" for name in row)

@@ -1,0 +1,188 @@
+"""The tables of principals and tokens: what they hold, and the objects that their rows become.
+
+``Principals`` uses them. They may stand beside those of a registry in one database. Knows nothing of secrets but that
+a token has the hash of one.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import Column, Connection, Index, MetaData, Table, select
+
+from tidegate.errors import SettingError, StoreError, shown
+from tidegate.index.catalogue import restored
+from tidegate.model import moment
+from tidegate.store.database import NUMBER, OPTIONS, insert_new, words
+from tidegate.store.schema import SchemaPart
+from tidegate.store.token_secrets import SALT_BYTES
+
+__all__ = [
+    "PART",
+    "PRINCIPAL",
+    "PRINCIPALS",
+    "QUOTAS",
+    "ROLES",
+    "TOKEN",
+    "TOKENS",
+    "Principal",
+    "Token",
+    "checked_quotas",
+    "checked_roles",
+    "checked_sources",
+    "principal_of",
+    "salt",
+    "token_of",
+]
+
+ROLES = ("subscriber", "publisher", "administrator")
+#: What a principal may be limited in; without a number it is not.
+QUOTAS = ("subscriptions", "publications_per_second", "connections", "queue_size", "valid_set", "cost")
+#: Characters of the name of a principal, of the id of a token, and of a hash.
+_NAME, _ID, _HASH = 128, 32, 96
+#: Doubles, and so JSON elsewhere, have all whole numbers up to here.
+_LARGEST = 2**53
+_MOST_SOURCES, _PATTERN_LENGTH = 1024, 1024
+
+_TABLES = MetaData()
+PRINCIPALS = Table(
+    "tidegate_principals",
+    _TABLES,
+    Column("name", words(_NAME), primary_key=True),
+    Column("read_filter", words()),
+    Column("quotas", words(), nullable=False),
+    Column("created", NUMBER, nullable=False),
+    **OPTIONS,
+)
+TOKENS = Table(
+    "tidegate_tokens",
+    _TABLES,
+    Column("id", words(_ID), primary_key=True),
+    Column("hash", words(_HASH), nullable=False),
+    Column("principal", words(_NAME), nullable=False),
+    Column("roles", words(), nullable=False),
+    Column("sources", words()),
+    Column("created", NUMBER, nullable=False),
+    Column("expires", NUMBER),
+    Column("used", NUMBER),
+    Index("tidegate_tokens_hash", "hash", unique=True),
+    Index("tidegate_tokens_principal", "principal"),
+    **OPTIONS,
+)
+_SALT = Table(
+    "tidegate_token_salt",
+    _TABLES,
+    Column("one", NUMBER, primary_key=True, autoincrement=False),
+    Column("salt", words(2 * SALT_BYTES), nullable=False),
+    **OPTIONS,
+)
+#: What ``principal_of`` and ``token_of`` read.
+PRINCIPAL = (PRINCIPALS.c.name, PRINCIPALS.c.read_filter, PRINCIPALS.c.quotas, PRINCIPALS.c.created)
+TOKEN = (
+    *(TOKENS.c.id, TOKENS.c.principal, TOKENS.c.roles, TOKENS.c.sources),
+    *(TOKENS.c.created, TOKENS.c.expires, TOKENS.c.used),
+)
+
+
+def _create(connection: Connection) -> None:
+    _TABLES.create_all(connection)
+    insert_new(connection, _SALT, [{"one": 1, "salt": secrets.token_hex(SALT_BYTES)}])
+
+
+PART = SchemaPart("principals", (_create,))
+
+
+def salt(connection: Connection) -> bytes:
+    """The salt of this database."""
+    return bytes.fromhex(connection.execute(select(_SALT.c.salt)).scalar_one())
+
+
+class Principal(NamedTuple):
+    """Who holds tokens: what it may read (a filter; None for everything), and its limits by name."""
+
+    name: str
+    read: str | dict[str, Any] | bool | None
+    quotas: Mapping[str, float]
+    created: datetime
+
+
+class Token(NamedTuple):
+    """What a secret allows its principal: roles, and the patterns of the sources that it may publish as, None for any.
+
+    ``used`` is when it was last used, by the hour.
+    """
+
+    id: str
+    principal: str
+    roles: tuple[str, ...]
+    sources: tuple[str, ...] | None
+    created: datetime
+    expires: datetime | None
+    used: datetime | None
+
+    def covers(self, source: str) -> bool:
+        """Whether a publisher with this token may publish as that source."""
+        return self.sources is None or any(fnmatchcase(source, pattern) for pattern in self.sources)
+
+
+def principal_of(row: Sequence[Any]) -> Principal:
+    """The principal of a row."""
+    name, read, quotas, created = row
+    try:
+        limits = MappingProxyType(checked_quotas(orjson.loads(quotas)))
+        return Principal(name, None if read is None else restored(read), limits, moment(created))
+    except (ValueError, TypeError, OverflowError, AttributeError):
+        raise StoreError("a principal as it was stored", "something else", f"principal {shown(name)}") from None
+
+
+def token_of(row: Sequence[Any]) -> Token:
+    """The token of a row."""
+    id, principal, roles, sources, created, expires, used = row
+    try:
+        may, times = checked_roles(orjson.loads(roles)), [None if at is None else moment(at) for at in (expires, used)]
+        allowed = None if sources is None else checked_sources(orjson.loads(sources))
+        return Token(id, principal, may, allowed, moment(created), *times)
+    except (ValueError, TypeError, OverflowError):
+        raise StoreError("a token as it was stored", "something else", f"token {shown(id)}") from None
+
+
+# --- what is given --------------------------------------------------------------------------------------------------
+
+
+def checked_quotas(quotas: object) -> dict[str, float]:
+    """Limits by name, each a number above 0."""
+    if not isinstance(quotas, Mapping):
+        raise SettingError("a mapping of limits as quotas", shown(quotas))
+    for name, limit in quotas.items():
+        if name not in QUOTAS:
+            raise SettingError(f"quotas of the names {', '.join(QUOTAS)}", shown(name))
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit <= _LARGEST:
+            raise SettingError(f"a number above 0, up to 2**53, as the quota {name}", shown(limit))
+    return dict(quotas)
+
+
+def checked_roles(roles: object) -> tuple[str, ...]:
+    """One role or more, in their own order."""
+    if not isinstance(roles, list | tuple | set | frozenset) or not roles or not all(role in ROLES for role in roles):
+        raise SettingError(f"some of the roles {', '.join(ROLES)}", shown(roles))
+    return tuple(role for role in ROLES if role in roles)
+
+
+def checked_sources(sources: object) -> tuple[str, ...]:
+    """One pattern or more. A token that may publish as any source has None in their place, never an empty list."""
+    if not isinstance(sources, list | tuple) or not sources:
+        raise SettingError("a list of patterns as sources, or none for any source", shown(sources))
+    if len(sources) > _MOST_SOURCES:
+        raise SettingError(f"at most {_MOST_SOURCES} patterns as sources", f"{len(sources)}")
+    for pattern in sources:
+        if not isinstance(pattern, str) or not 0 < len(pattern) <= _PATTERN_LENGTH:
+            raise SettingError(f"a pattern of 1 to {_PATTERN_LENGTH} characters in sources", shown(pattern))
+        if any("\ud800" <= character <= "\udfff" for character in pattern):
+            raise SettingError("Unicode text as a pattern of sources", f"{shown(pattern)} with a lone surrogate")
+    return tuple(dict.fromkeys(sources))

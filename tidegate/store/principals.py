@@ -1,0 +1,288 @@
+"""Principals and their tokens: who may subscribe, publish and administer, as data in the registry's database.
+
+``Principals`` makes and changes them and finds who holds a secret. It decides nothing: what a role may do is for those
+who ask. Of a secret only a hash is stored (``token_secrets``), and no error, text or log has one.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import Connection, delete, insert, or_, select, update
+
+from tidegate.closing import Closing
+from tidegate.errors import ConflictError, SettingError, shown
+from tidegate.index.catalogue import restored, stored
+from tidegate.language import DEFAULT_LIMITS, Limits, from_json, parse, to_json
+from tidegate.language.limits import NO_LIMITS
+from tidegate.model import Subscription, micros
+from tidegate.moments import zoned
+from tidegate.predicates import Filter
+from tidegate.principal_names import EXPECTED, is_principal_name
+from tidegate.store.database import Database, insert_new
+from tidegate.store.database_url import address
+from tidegate.store.principal_tables import (
+    PART,
+    PRINCIPAL,
+    PRINCIPALS,
+    TOKEN,
+    TOKENS,
+    Principal,
+    Token,
+    checked_quotas,
+    checked_roles,
+    checked_sources,
+    principal_of,
+    salt,
+    token_of,
+)
+from tidegate.store.registry import Registry
+from tidegate.store.token_secrets import SecretHashes, check_chosen, made
+from tidegate.store.version_readers import now
+from tidegate.subscriptions import compile_subscription
+
+__all__ = ["Holder", "NewToken", "Principal", "Principals", "Token"]
+
+Read = str | dict[str, Any] | bool
+
+#: A use of a token within so many microseconds of the last is not written.
+_HOUR = 3_600_000_000
+#: What an unknown secret is compared with, so that it costs what a known one costs.
+_NOBODY = "sha256:" + 64 * "0"
+
+
+class Holder(NamedTuple):
+    """Who holds a secret, and what it allows."""
+
+    token: Token
+    principal: Principal
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """The id of a token and its secret, which nobody can read again; the secret is in no text of this object."""
+
+    id: str
+    secret: str = field(repr=False)
+
+
+class Principals(Closing):
+    """The principals and tokens of a registry, or of the database at a path or URL."""
+
+    def __init__(
+        self,
+        where: Registry | str | os.PathLike[str],
+        *,
+        limits: Limits = DEFAULT_LIMITS,
+        clock: Callable[[], int] = now,
+    ) -> None:
+        self._database = Database(address(where.url if isinstance(where, Registry) else where), PART.prepare)
+        self._limits, self._clock = limits, clock
+        self._database.open()
+        with self._database.read() as connection:
+            self._hashes = SecretHashes(salt(connection))
+
+    def __repr__(self) -> str:
+        return f"Principals({str(self._database)!r})"
+
+    def close(self) -> None:
+        """Close the connections; they are opened again if this is used again."""
+        self._database.close()
+
+    # --- principals -------------------------------------------------------------------------------------------------
+
+    def put(self, name: str, *, read: Read | None = None, quotas: Mapping[str, float] | None = None) -> Principal:
+        """Make a principal, or change the one of this name, to have exactly this ``read`` and these ``quotas``.
+
+        ``read`` is a filter, ANDed to all that the principal asks; without one it may read everything.
+        """
+        _check_name(name)
+        row = {"read_filter": self._checked_read(read), "quotas": _json(checked_quotas(quotas or {}))}
+
+        def work(connection: Connection) -> Principal:
+            if not self._is_made(connection, name, row):
+                connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == name).values(row))
+            return principal_of(connection.execute(_named(name)).one())
+
+        return self._database.write(work)
+
+    def principal(self, name: str) -> Principal:
+        """The principal of that name."""
+        if is_principal_name(name):
+            with self._database.read() as connection:
+                row = connection.execute(_named(name)).one_or_none()
+            if row is not None:
+                return principal_of(row)
+        raise _unknown(name)
+
+    def all(self) -> list[Principal]:
+        """All principals, by name."""
+        with self._database.read() as connection:
+            return [principal_of(row) for row in connection.execute(select(*PRINCIPAL).order_by(PRINCIPALS.c.name))]
+
+    def remove(self, name: str) -> None:
+        """Remove a principal and its tokens. Its subscriptions and queues are not touched."""
+
+        def work(connection: Connection) -> int:
+            count = connection.execute(delete(PRINCIPALS).where(PRINCIPALS.c.name == name)).rowcount
+            connection.execute(delete(TOKENS).where(TOKENS.c.principal == name))
+            return count
+
+        if not is_principal_name(name) or not self._database.write(work):
+            raise _unknown(name)
+
+    def _is_made(self, connection: Connection, name: str, more: Mapping[str, Any]) -> bool:
+        """Whether this transaction made the principal; False if it was there."""
+        row = {"name": name, "read_filter": None, "quotas": "{}", "created": self._clock()}
+        return insert_new(connection, PRINCIPALS, [row | dict(more)]) > 0
+
+    def _checked_read(self, read: Read | None) -> str | None:
+        """The filter as it is stored."""
+        if read is None:
+            return None
+        found = compile_subscription(Subscription("read", "principal", read), self._limits)
+        if not isinstance(found, Filter):
+            raise SettingError("a filter as read", f"a pattern, {found.family}")
+        text = stored(read)
+        if "\0" in text:  # PostgreSQL takes no text with NUL
+            raise SettingError("text without the character NUL as read", shown(text))
+        return text
+
+    # --- tokens -----------------------------------------------------------------------------------------------------
+
+    def make_token(
+        self,
+        principal: str,
+        roles: Collection[str],
+        *,
+        sources: Sequence[str] | None = None,
+        read: Read | None = None,
+        expires: datetime | None = None,
+        secret: str | None = None,
+    ) -> NewToken:
+        """Make a token, and its principal if there is none; the only time that its secret is given.
+
+        ``sources`` are patterns such as ``z*`` of what it may publish as; without them, any source. ``read`` becomes
+        the principal's if it has none, and is a ``ConflictError`` if it has another. A ``secret`` of one's own is 16
+        visible ASCII characters or more; if a token has it that allows the same, that token is returned.
+        """
+        _check_name(principal)
+        may, wanted = checked_roles(roles), self._checked_read(read)
+        allowed = None if sources is None else _json(checked_sources(sources))
+        ends = None if expires is None else micros(zoned(expires, "the expiry of a token", "", SettingError))
+        if secret is not None:
+            check_chosen(secret)
+        text = made() if secret is None else secret
+        row: dict[str, Any] = {
+            "id": secrets.token_hex(8),
+            "hash": self._hashes.of(text),
+            "principal": principal,
+            "roles": _json(may),
+        }
+        row |= {"sources": allowed, "created": self._clock(), "expires": ends, "used": None}
+
+        def work(connection: Connection) -> str:
+            if not self._is_made(connection, principal, {"read_filter": wanted}) and wanted is not None:
+                _agree(connection, principal, wanted)
+            if secret is None:
+                connection.execute(insert(TOKENS), row)
+            elif not insert_new(connection, TOKENS, [row]):
+                return _same_token(connection, row)
+            return str(row["id"])
+
+        return NewToken(self._database.write(work), text)
+
+    def holder(self, secret: str) -> Holder | None:
+        """Who holds this secret; None if nobody does, or not any more. Unknown secrets cost what known ones cost."""
+        if not isinstance(secret, str):
+            return None
+        found, moment = self._hashes.of(secret), self._clock()
+        wanted = select(TOKENS.c.hash, *TOKEN, *PRINCIPAL).join(PRINCIPALS, PRINCIPALS.c.name == TOKENS.c.principal)
+        with self._database.read() as connection:
+            row = connection.execute(wanted.where(TOKENS.c.hash == found)).one_or_none()
+        is_right = hmac.compare_digest(_NOBODY if row is None else row[0], found)
+        if row is None or not is_right:
+            return None
+        end = len(TOKEN) + 1
+        token = token_of(row[1:end])
+        if token.expires is not None and micros(token.expires) <= moment:
+            return None
+        if token.used is None or micros(token.used) + _HOUR <= moment:
+            self._note_use(token.id, moment)
+        return Holder(token, principal_of(row[end:]))
+
+    def _note_use(self, id: str, moment: int) -> None:
+        is_old = or_(TOKENS.c.used.is_(None), TOKENS.c.used <= moment - _HOUR)
+        statement = update(TOKENS).where(TOKENS.c.id == id, is_old).values(used=moment)
+        self._database.write(lambda connection: connection.execute(statement))
+
+    def token(self, id: str) -> Token:
+        """The token of that id."""
+        if isinstance(id, str) and id.isalnum() and id.isascii():
+            with self._database.read() as connection:
+                row = connection.execute(select(*TOKEN).where(TOKENS.c.id == id)).one_or_none()
+            if row is not None:
+                return token_of(row)
+        raise SettingError("the id of a token that there is", "another text")  # perhaps a secret: not to be shown
+
+    def tokens(self, principal: str | None = None) -> list[Token]:
+        """The tokens of a principal, or of all, in the order in which they were made."""
+        statement = select(*TOKEN).order_by(TOKENS.c.created, TOKENS.c.id)
+        if principal is not None:
+            _check_name(principal)
+            statement = statement.where(TOKENS.c.principal == principal)
+        with self._database.read() as connection:
+            return [token_of(row) for row in connection.execute(statement)]
+
+    def revoke(self, id: str) -> None:
+        """Revoke a token: from now on nobody holds its secret."""
+        self.token(id)
+        self._database.write(lambda connection: connection.execute(delete(TOKENS).where(TOKENS.c.id == id)))
+
+
+def _named(name: str) -> Any:
+    return select(*PRINCIPAL).where(PRINCIPALS.c.name == name)
+
+
+def _agree(connection: Connection, principal: str, wanted: str) -> None:
+    """Give the ``read`` to a principal that has none; another than it has is refused."""
+    free = PRINCIPALS.c.name == principal, PRINCIPALS.c.read_filter.is_(None)
+    if connection.execute(update(PRINCIPALS).where(*free).values(read_filter=wanted)).rowcount:
+        return
+    has = principal_of(connection.execute(_named(principal)).one()).read
+    if has is not None and _tree(has) != _tree(restored(wanted)):
+        raise ConflictError(f"the read that {principal} has: {shown(has)}", shown(wanted), f"principal {principal}")
+
+
+def _tree(read: Read) -> Any:
+    """What two ways to write the same filter have in common."""
+    return to_json(parse(read, NO_LIMITS) if isinstance(read, str) else from_json(read, NO_LIMITS))
+
+
+def _same_token(connection: Connection, row: Mapping[str, Any]) -> str:
+    """The id of the token that has the secret of this row; an error if it allows anything else."""
+    there = connection.execute(select(TOKENS).where(TOKENS.c.hash == row["hash"])).mappings().one()
+    same = ("principal", "roles", "sources", "expires")
+    if any(there[name] != row[name] for name in same):
+        raise ConflictError("a secret that no other token has", "one that a token has which allows something else")
+    return str(there["id"])
+
+
+def _check_name(name: object) -> None:
+    if not is_principal_name(name):
+        raise SettingError(EXPECTED, shown(name))
+
+
+def _unknown(name: object) -> SettingError:
+    return SettingError("a principal that there is", shown(name))
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()
