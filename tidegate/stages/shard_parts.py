@@ -23,7 +23,7 @@ from tidegate.errors import StoreError
 from tidegate.index.patterns import passed
 from tidegate.kernels.memory import own_numbers
 from tidegate.patterns.combine import Combine
-from tidegate.patterns.memory import LONG_AGO, Arrivals, rowless
+from tidegate.patterns.memory import LONG_AGO, Arrivals
 from tidegate.predicates.column import Column
 from tidegate.stages.select import SelectedBatch
 from tidegate.stages.shard_state import TOGETHER, PartReference
@@ -166,7 +166,11 @@ def read_pieces(part: tuple[dict[str, NDArray[Any]], Any], at: str) -> list[Piec
     arrays, described = part
     try:
         pieces = [
-            Piece(_arrivals(arrays, i), arrays[f"{i}/keys"], [Column.restored(*plain) for plain in columns])
+            Piece(
+                Arrivals(**{name: arrays[f"{i}/{name}"] for name in _ARRAYS}),
+                arrays[f"{i}/keys"],
+                [Column.restored(*plain) for plain in columns],
+            )
             for i, columns in enumerate(described)
         ]
         if all(_fits(piece) for piece in pieces):
@@ -175,13 +179,6 @@ def read_pieces(part: tuple[dict[str, NDArray[Any]], Any], at: str) -> list[Piec
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         got = f"{type(error).__name__}: {error}"
     raise StoreError("a part of a batch", got, at)
-
-
-def _arrivals(arrays: dict[str, NDArray[Any]], number: int) -> Arrivals:
-    """Those of one piece. Parts that were written before publications had rows have no array of them."""
-    found = {name: arrays[f"{number}/{name}"] for name in _ARRAYS if name != "row"}
-    row = arrays.get(f"{number}/row")
-    return Arrivals(**found, row=rowless(len(found["time"])) if row is None else row)
 
 
 def _fits(piece: Piece) -> bool:
