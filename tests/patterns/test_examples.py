@@ -382,10 +382,10 @@ def test_snapshots_of_format_1_are_read_where_nobody_remembers_anything(tmp_path
     for name, where in (("plain", "n > 0"), ("pattern", "topk(1, 'PT10S', n)")):
         tg.Engine([sub(where)]).save(tmp_path / name)
         file = tmp_path / name / "shards.json"
-        file.write_bytes(file.read_bytes().replace(b'"format":2', b'"format":1'))
+        file.write_bytes(file.read_bytes().replace(b'"format":3', b'"format":1'))
         seal(tmp_path / name)
     assert told(tg.Engine.load(tmp_path / "plain").publish([pub("a", 0, n=1)])) == [("s", at(0), ("a",))]
-    with pytest.raises(tg.SnapshotError, match="the patterns of a snapshot in format 2; got format 1"):
+    with pytest.raises(tg.SnapshotError, match="the patterns of a snapshot in format 3; got format 1"):
         tg.Engine.load(tmp_path / "pattern")
 
 
