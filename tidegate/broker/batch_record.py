@@ -7,6 +7,7 @@ is not whole is the last one, and its batch was not begun.
 
 from __future__ import annotations
 
+import logging
 import os
 import zlib
 from dataclasses import replace
@@ -22,6 +23,7 @@ from tidegate.store.log_tail import sync_directory
 
 __all__ = ["BatchRecord"]
 
+_LOG = logging.getLogger("tidegate")
 _FILE, _FORMAT = "batches.journal", 2
 #: Format 1 is the same, with offsets of a log that are no cuts.
 _READ = (1, 2)
@@ -83,6 +85,10 @@ class BatchRecord(Closing):
             self.state = replace(state, steps=(*self.state.steps, *state.steps)) if entry["more"] else state
             self.batch, self.offset, self.begun = entry["batch"], entry["ended"], None
 
+    @property
+    def path(self) -> str:
+        return str(self._path)
+
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def begin(self, batch: int, offset: Offset) -> None:
@@ -112,21 +118,29 @@ class BatchRecord(Closing):
         self._end += len(data)
         self._unwritten = b""
         if self._end > _LARGE:
-            self._begin_anew(line)
+            try:
+                self._begin_anew(line)
+            except OSError as error:  # the old file has all of it: the next entry tries again
+                _LOG.warning("the record of batches stays large: %s", error)
 
     def _begin_anew(self, line: bytes) -> None:
         """Put a file with the last two entries in the place of this one."""
         ended = {"batch": self.batch, "ended": self.offset, "state": self.state.to_json(), "more": False}
         data = (_line(ended) if self.offset is not None else b"") + line
         aside = self._path.with_suffix(".new")
-        with open(aside, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with open(aside, "w+b") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+                anew = os.dup(file.fileno())
+        except OSError:
+            aside.unlink(missing_ok=True)
+            raise
         os.replace(aside, self._path)
-        sync_directory(self._path.parent)
         os.close(self._file)
-        self._file, self._end = os.open(self._path, os.O_RDWR | os.O_CLOEXEC), len(data)
+        self._file, self._end = anew, len(data)
+        sync_directory(self._path.parent)
 
     def close(self) -> None:
         """Write what is not written yet."""

@@ -14,6 +14,7 @@ import logging
 import os
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from time import monotonic, perf_counter
 
 import orjson
@@ -28,7 +29,7 @@ from tidegate.runs.checkpoint import begun
 from tidegate.runs.cut import Cut
 from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.quarantine import Quarantine
-from tidegate.runs.sinks import COUNTS, Receipt, Receipts, Sink, named_by
+from tidegate.runs.sinks import COUNTS, Receipt, Receipts, Sink, check_batches, named_by
 from tidegate.runs.sources import Source
 from tidegate.runs.status import Status
 from tidegate.stages.combine import CombineStep
@@ -105,6 +106,7 @@ class ProcessRun:
             sink.begin(self.query)
         self._reader = reader_of(self._source, self.query, self._registry, self._clock, self._checkpoint)
         self._record = BatchRecord(self._checkpoint)
+        check_batches(self._sinks, self._record.batch, self._record.path)
         self._make_stages(self._reader)
         if self._record.batch >= 0:
             self.quarantine.begin(self._record.batch)
@@ -145,13 +147,14 @@ class ProcessRun:
             return
         self._is_closed = True
         self._maintenance.stop()
-        self._record.close()
-        self._reader.close()
-        self._source.close()
-        forget(self.query)
-        for sink in self._sinks:
-            sink.close()
-        self._lock.release()
+        with ExitStack() as closing:  # all of it, also where a full disk keeps the record from being written
+            closing.callback(self._lock.release)
+            for sink in self._sinks:
+                closing.callback(sink.close)
+            closing.callback(forget, self.query)
+            closing.callback(self._source.close)
+            closing.callback(self._reader.close)
+            closing.callback(self._record.close)
 
     def _tidy(self) -> None:
         """Have the registry, the sinks and the source drop what nobody can need any more. Called by the maintenance

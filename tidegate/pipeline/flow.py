@@ -36,7 +36,7 @@ from tidegate.runs.checkpoint import begun
 from tidegate.runs.cut import Cut
 from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.quarantine import Quarantine
-from tidegate.runs.sinks import COUNTS, Receipts, Sink, WorkerHalf, named_by
+from tidegate.runs.sinks import COUNTS, Receipts, Sink, WorkerHalf, check_batches, named_by
 from tidegate.runs.sources import Source
 from tidegate.runs.status import Status
 from tidegate.stages.combine import CombineStep
@@ -175,6 +175,7 @@ class Flow:
         began = perf_counter()
         tell = self._spark.sparkContext.setLocalProperty
         if self._first:
+            check_batches(self._sinks, batch, f"{self._checkpoint}/spark/offsets")
             note_batch(self._checkpoint, batch)
             self.quarantine.begin(batch)
             self._first = False

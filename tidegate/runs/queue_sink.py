@@ -141,8 +141,12 @@ class QueueSink(DriverSink):
         assert self._queues is not None, "a sink that was begun"
         return self._queues
 
+    @property
+    def last_batch(self) -> int:
+        return self.queues.last_batch
+
     def commit(self, batch: int, receipts: Receipts) -> None:
-        if batch <= self.queues.last_batch:
+        if batch <= self.last_batch:
             return
         matched, raised = ([_unpacked(data) for data in receipts.of(kind)] for kind in (_MATCHED, _RAISED))
         told = told_of(matched, raised, self._recipients.queues_of)

@@ -17,6 +17,7 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.errors import StoreError
 from tidegate.model import FLAT, GROUPED
 from tidegate.runs.cut import Cut
 from tidegate.runs.references import MatchReferences, RaisedReferences
@@ -38,6 +39,7 @@ __all__ = [
     "Sql",
     "WorkerHalf",
     "Writer",
+    "check_batches",
     "lines",
     "named_by",
 ]
@@ -151,7 +153,21 @@ class Sink(Protocol):
         maintenance thread before these rows are dropped.
         """
 
+    @property
+    def last_batch(self) -> int:
+        """The last batch that it has and would not take again, where it keeps that itself; else −1. After ``begin``."""
+
     def close(self) -> None: ...
+
+
+def check_batches(sinks: Sequence[Sink], batch: int, record: str) -> None:
+    """A ``StoreError`` if a sink has a batch after ``batch``, the last one that the runner knows to have begun.
+
+    The runner's record was lost then, and the sink would take the next batches, with other contents, for done.
+    """
+    if (known := max((sink.last_batch for sink in sinks), default=-1)) > batch:
+        wanted = f"a record of batches up to {known}, which a sink has, or a new checkpoint with new sinks"
+        raise StoreError(wanted, f"one up to {batch}" if batch >= 0 else "none", record)
 
 
 def named_by(sinks: Sequence[Sink]) -> Callable[[int, int], NDArray[np.int64]]:
@@ -197,6 +213,10 @@ class DriverSink:
 
     def begin(self, query: str) -> None:
         return None
+
+    @property
+    def last_batch(self) -> int:
+        return -1
 
     def tidy(self) -> None:
         return None

@@ -7,7 +7,9 @@ belongs to an epoch of a queue, so that a queue that was made anew begins with n
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from sqlalchemy import Column, Connection, MetaData, Table, select
 
@@ -28,13 +30,14 @@ _CURSORS = Table(
     Column("epoch", words(64), primary_key=True),
     Column("acknowledged", NUMBER, nullable=False),
     Column("acknowledged_at", NUMBER, nullable=False),
+    Column("check_sum", NUMBER, nullable=False),
     **OPTIONS,
 )
 _PART = SchemaPart("cursors", (TABLES.create_all,))
 #: Cursors never go back.
 _ADVANCE = (
-    "INSERT INTO tidegate_cursors (epoch, acknowledged, acknowledged_at) VALUES (?, ?, ?) "
-    "ON CONFLICT (epoch) DO UPDATE SET acknowledged = excluded.acknowledged, "
+    "INSERT INTO tidegate_cursors (epoch, acknowledged, acknowledged_at, check_sum) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (epoch) DO UPDATE SET acknowledged = excluded.acknowledged, check_sum = excluded.check_sum, "
     "acknowledged_at = excluded.acknowledged_at WHERE excluded.acknowledged > acknowledged"
 )
 
@@ -56,12 +59,14 @@ class Cursors(Closing):
         nothing.
         """
         for queue, (number, last) in upto.items():
-            if not 0 <= number <= last:
+            if type(number) is not int or not 0 <= number <= last:
                 whose = f"queue {queue.destination} of {queue.principal}"
                 raise StoreError(f"a number from 0 to {last}, the last of the queue", shown(number), whose)
         if upto:
             moment = now()
-            values = [(queue.epoch, number, moment) for queue, (number, _) in upto.items()]
+            values = [
+                (queue.epoch, number, moment, _check_sum(queue.epoch, number)) for queue, (number, _) in upto.items()
+            ]
             self._database.write(lambda connection: run(connection, _ADVANCE, values))
 
     def of(self, queues: Iterable[Queue]) -> dict[Queue, int]:
@@ -72,8 +77,15 @@ class Cursors(Closing):
                 found = connection.execute(select(_CURSORS).where(_CURSORS.c.epoch == next(iter(wanted))))
             else:
                 found = connection.execute(select(_CURSORS))
-            known = {row.epoch: row.acknowledged for row in found}
+            known = {row.epoch: self._believed(row) for row in found}
         return {queue: known.get(epoch, 0) for epoch, queue in wanted.items()}
+
+    def _believed(self, row: Any) -> int:
+        """The number of a row, if it is as it was written: a wrong one would pass over deliveries."""
+        number: int = row.acknowledged
+        if row.check_sum != _check_sum(row.epoch, number):
+            raise StoreError("a cursor as it was written", "another one, by its checksum", str(self._database))
+        return number
 
     def forget(self, queues: Iterable[Queue]) -> None:
         """Remove the cursors of queues that have ended."""
@@ -88,3 +100,7 @@ class Cursors(Closing):
     def close(self) -> None:
         """Close the file. It is opened again when it is used again."""
         self._database.close()
+
+
+def _check_sum(epoch: object, number: object) -> int:
+    return zlib.crc32(f"{epoch} {number}".encode())

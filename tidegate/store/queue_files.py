@@ -12,9 +12,11 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import NamedTuple
 
 from tidegate import checked_json
@@ -25,6 +27,7 @@ from tidegate.store.queue_frames import HEADER, QueueFrame, frame_size
 __all__ = [
     "COMMITTED",
     "JOURNAL",
+    "MANIFEST",
     "Committed",
     "QueueFile",
     "QueueManifest",
@@ -35,9 +38,12 @@ __all__ = [
     "write_manifest",
 ]
 
-_MANIFEST, _FORMAT = "manifest.json", 1
+MANIFEST, _FORMAT = "manifest.json", 1
 COMMITTED = "committed"
-_END = struct.Struct("<qq")
+#: The number of a journal, the byte after its last frame, and the checksum of both.
+_END = struct.Struct("<qqI")
+#: How often a reader looks at an end that does not fit its checksum: it may be written at the same moment.
+_LOOKS = 20
 #: The level of journals; a merged file is of one more than the highest level of what it was made of.
 JOURNAL = 0
 
@@ -52,12 +58,12 @@ class QueueManifest(NamedTuple):
 
 def are_there(directory: Path) -> bool:
     """Whether a directory has queues."""
-    return (directory / _MANIFEST).exists()
+    return (directory / MANIFEST).exists()
 
 
 def read_manifest(directory: Path) -> QueueManifest | None:
     """The manifest of a directory; None if it has none."""
-    path = directory / _MANIFEST
+    path = directory / MANIFEST
     try:
         facts = checked_json.unpacked(path.read_bytes())
         if facts["format"] != _FORMAT:
@@ -71,8 +77,8 @@ def read_manifest(directory: Path) -> QueueManifest | None:
 
 def write_manifest(directory: Path, manifest: QueueManifest) -> None:
     """Put a manifest in place of the one that is there, durably."""
-    create_file(directory, f"{_MANIFEST}.new", checked_json.packed({"format": _FORMAT, **manifest._asdict()}))
-    os.replace(directory / f"{_MANIFEST}.new", directory / _MANIFEST)
+    create_file(directory, f"{MANIFEST}.new", checked_json.packed({"format": _FORMAT, **manifest._asdict()}))
+    os.replace(directory / f"{MANIFEST}.new", directory / MANIFEST)
     sync_directory(directory)
 
 
@@ -91,18 +97,35 @@ def create_file(directory: Path, name: str, data: bytes | bytearray = b"") -> No
 
 
 class Committed:
-    """How far the journals of a directory are durable: the number of a journal, and the byte after its last frame."""
+    """How far the journals of a directory are durable: the number of a journal, and the byte after its last frame.
+
+    It is written after the frame is durable, and not synced: it may lag behind, and never runs ahead. So whoever finds
+    fewer whole frames than it says has found damage and not a frame that was torn by a crash.
+    """
 
     def __init__(self, directory: Path, *, writes: bool) -> None:
+        self._path = directory / COMMITTED
         flags = os.O_RDWR | os.O_CREAT if writes else os.O_RDONLY
-        self._file = os.open(directory / COMMITTED, flags | os.O_CLOEXEC, 0o666)
+        self._file = os.open(self._path, flags | os.O_CLOEXEC, 0o666)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was written yet. A writer whose file was removed makes it again from the journals."""
+        return not os.fstat(self._file).st_size
 
     def read(self) -> tuple[int, int]:
-        data = os.pread(self._file, _END.size, 0)
-        return _END.unpack(data) if len(data) == _END.size else (0, 0)
+        for _ in range(_LOOKS):
+            data = os.pread(self._file, _END.size, 0)
+            if len(data) == _END.size:
+                journal, end, check = _END.unpack(data)
+                if zlib.crc32(data[:-4]) == check:
+                    return journal, end
+            sleep(0.001)
+        raise StoreError("how far queues are committed, as it was written", "other bytes", str(self._path))
 
     def write(self, journal: int, end: int) -> None:
-        os.pwrite(self._file, _END.pack(journal, end), 0)
+        data = _END.pack(journal, end, 0)
+        os.pwrite(self._file, _END.pack(journal, end, zlib.crc32(data[:-4])), 0)
 
     def close(self) -> None:
         os.close(self._file)
@@ -130,10 +153,14 @@ class QueueFile:
         self.frames += found
         return found
 
+    def expect(self, end: int) -> None:
+        """A ``StoreError`` if the last whole frame ends before that byte."""
+        if self.end < end:
+            raise StoreError("frames of queues as they were written", "other bytes", f"byte {self.end} of {self.path}")
+
     def expect_whole(self) -> None:
         """A ``StoreError`` if there are bytes behind the last frame."""
-        if self.path.stat().st_size != self.end:
-            raise StoreError("frames of queues as they were written", "other bytes", f"byte {self.end} of {self.path}")
+        self.expect(self.path.stat().st_size)
 
     def take(self, frame: QueueFrame) -> None:
         """Note a frame that this process has written at the end."""
@@ -142,6 +169,8 @@ class QueueFile:
 
     def _mapped(self) -> Iterator[QueueFrame]:
         with open(self.path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                raise StoreError("a frame of queues", "an empty file", str(self.path))
             data = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         yield QueueFrame(data, str(self.path))
         self.end = len(data)

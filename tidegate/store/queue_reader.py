@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, shown
 from tidegate.store.queue_directory import Queue, QueueDirectory
-from tidegate.store.queue_files import JOURNAL, Committed, QueueFile, read_manifest, total
+from tidegate.store.queue_files import JOURNAL, MANIFEST, Committed, QueueFile, read_manifest, total
 from tidegate.store.queue_frames import Delivery, QueueFrame
 
 __all__ = ["QueuePage", "QueueReader", "unusable"]
@@ -49,6 +49,7 @@ class QueueReader(Closing):
         self._reading = threading.RLock()
         self._files: list[QueueFile] = []
         self._known = QueueDirectory()
+        self._seen = (0, 0)
         try:
             self._open()
         except OSError as error:
@@ -56,7 +57,7 @@ class QueueReader(Closing):
 
     def _open(self) -> None:
         self._committed = Committed(self.directory, writes=False)
-        self._adopt()
+        self.refresh()
 
     def _adopt(self) -> None:
         """Look at the files that the manifest names; those that are known stay."""
@@ -64,8 +65,10 @@ class QueueReader(Closing):
         manifest = read_manifest(self.directory)
         if manifest is None:
             raise StoreError("a directory with queues", "none", str(self.directory))
-        if manifest.base is not None and self._known.batch < 0:
-            self._known = QueueDirectory.from_file(self.directory / manifest.base)
+        if manifest.base is not None:
+            base = QueueDirectory.from_file(self.directory / manifest.base)
+            if base.batch > self._known.batch:  # what was dropped is not known either
+                self._known = base
         known = {file.name: file for file in self._files}
         files = [known.get(name) or QueueFile(self.directory, name, level) for name, level in manifest.files]
         self._take_new(files)
@@ -79,6 +82,8 @@ class QueueReader(Closing):
             if file.level == JOURNAL and file.serial > journal:
                 break
             file.refresh(end if file.serial == journal else None)
+            if file.level == JOURNAL:
+                file.expect(end if file.serial == journal else file.path.stat().st_size)
             if file.frames and file.frames[-1].last_batch > self._known.batch:
                 for frame in file.frames:
                     if frame.last_batch > self._known.batch:
@@ -90,15 +95,17 @@ class QueueReader(Closing):
     def refresh(self) -> bool:
         """Take notice of what was committed since; whether there was anything."""
         with self._reading:
-            for _ in range(_TRIES):
+            for left in reversed(range(_TRIES)):
                 try:
                     before = self._known.batch
                     if _identity(self.directory) != self._seen:
                         self._adopt()
                     return self._take_new(self._files) or self._known.batch > before
-                except FileNotFoundError:  # merged while we looked: there is another manifest by now
+                except FileNotFoundError as error:  # merged while we looked: there is another manifest by now
                     self._seen = (0, 0)
-            raise StoreError("files of queues that stay while they are opened", "others each time", str(self.directory))
+                    if not left:
+                        raise StoreError("a file of queues", "none", str(error.filename)) from None
+            raise AssertionError("a last try")
 
     @property
     def last_batch(self) -> int:
@@ -187,7 +194,10 @@ class QueueReader(Closing):
 
 def _identity(directory: Path) -> tuple[int, int]:
     """What tells a manifest from another one."""
-    found = os.stat(directory / "manifest.json")
+    try:
+        found = os.stat(directory / MANIFEST)
+    except FileNotFoundError:
+        raise StoreError("a directory with queues", "none", str(directory)) from None
     return found.st_ino, found.st_mtime_ns
 
 

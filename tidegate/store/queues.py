@@ -27,6 +27,7 @@ from tidegate.store.queue_directory import Queue, QueueDirectory
 from tidegate.store.queue_files import (
     COMMITTED,
     JOURNAL,
+    MANIFEST,
     Committed,
     QueueFile,
     QueueManifest,
@@ -82,8 +83,9 @@ class Queues(QueueReader):
             manifest = QueueManifest((("1.journal", JOURNAL), ("2.journal", JOURNAL)), None, 2)
             for name, _ in manifest.files:
                 create_file(self.directory, name)
+            self._committed.write(1, 0)
             write_manifest(self.directory, manifest)
-        known = {"lock", "manifest.json", COMMITTED, manifest.base, *(name for name, _ in manifest.files)}
+        known = {"lock", MANIFEST, COMMITTED, manifest.base, *(name for name, _ in manifest.files)}
         for name in os.listdir(self.directory):
             if name not in known and not name.startswith(PREFIX):  # left by a crash
                 os.unlink(self.directory / name)
@@ -92,14 +94,20 @@ class Queues(QueueReader):
         self._adopt()
 
     def _recover(self) -> None:
-        """Find the journal to go on with, and where: only the last one with frames may end with a torn one."""
+        """Find the journal to go on with, and where: only the last one with frames may end with a torn one, and only
+        behind what is known to be committed.
+        """
         journals = [file for file in self._files if file.level == JOURNAL]
         filled = [file for file in journals if file.path.stat().st_size]
-        for file in filled:
+        journal, end = (0, 0) if self._committed.is_new else self._committed.read()
+        for file in journals:
             file.refresh()
-            if file is not filled[-1]:
+            if file.serial == journal:
+                file.expect(end)
+            if file.serial < journal or file not in filled[-1:]:
                 file.expect_whole()
-        current = filled[-1] if filled else journals[0]
+        begun = [file for file in journals if file in filled or file.serial == journal]
+        current = begun[-1] if begun else journals[0]
         self._journal = os.open(current.path, os.O_RDWR | os.O_CLOEXEC)
         if os.fstat(self._journal).st_size != current.end:
             os.ftruncate(self._journal, current.end)
@@ -170,7 +178,10 @@ class Queues(QueueReader):
             file.take(frame)
             self._changes.clear()
             self._known.take(frame)
-            self._committed.write(file.serial, file.end)
+            try:
+                self._committed.write(file.serial, file.end)
+            except OSError as error:
+                raise unusable(error, self.directory) from None
         self._waker.wake()
         if len(file.frames) >= _FRAMES or file.end >= _BYTES:
             self._merge_aside()
