@@ -14,11 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tidegate as tg
+from tests.store.log_contents import frames
 from tests.store.writing import NOON, rows
 from tidegate.errors import StoreError
 from tidegate.model import Publication
+from tidegate.records.row_objects import row_objects
+from tidegate.records.tables import table as as_table
 from tidegate.store import log_check
 from tidegate.store.log import Log
+from tidegate.store.log_intake import PendingAppend, bundles
 from tidegate.store.log_rows import LogRows
 
 
@@ -110,10 +115,10 @@ def named(rows):
 
 
 @given(STEPS, st.sampled_from([1, 1, 2000, 1 << 20]), st.integers(1, 4))
-def test_rows_are_what_was_appended(steps, segment_bytes, frames):
+def test_rows_are_what_was_appended(steps, segment_bytes, most):
     with TemporaryDirectory() as directory, Log(directory, segment_bytes=segment_bytes) as log:
         given, noted, begin = [], set(), 0
-        with LogRows(directory, frames=frames) as reader:
+        with LogRows(directory, frames=most) as reader:
             for step, what in [*steps, ("read", ([i / 20 for i in range(20)], None))]:
                 if step == "append":
                     given += what
@@ -309,3 +314,34 @@ def test_threads_share_a_reader(tmp_path):
         for thread in running:
             thread.join()
     assert not wrong
+
+
+def test_integers_make_no_other_frames_and_match_as_before(tmp_path):
+    values = [5, 5.0, 5.5, 5, -0.0, 0, 5.0, [5, 5.5], [5, 5.0], [5.0]]
+    given = [Publication(f"p{i}", "z7", NOON, {"bag" if isinstance(v, list) else "n": v}) for i, v in enumerate(values)]
+    with Log(tmp_path) as log, LogRows(tmp_path) as reader:
+        log.append(given)
+        assert len(frames(log)) == 1
+        for one in given[:7]:
+            log.append(one)
+        found = [row["attributes"] for row in reader.publications(range(17))]
+        assert strict(found) == strict([dict(p.attributes) for p in [*given, *given[:7]]])
+        alone = [frame.batch for frame in frames(log)[1:]]
+        assert {batch.schema.field("n").type for batch in alone} == {pa.float64()}
+        together = pa.Table.from_batches(alone)  # as those who match put them together
+    where = ("n = 5", "n >= 5 AND n < 5.5", "n IN (0, 5)", "A_CONTAINS(bag, (5))", "NOT n = 5")
+    with tg.Engine([tg.Subscription(f"s{i}", "ann", text) for i, text in enumerate(where)]) as engine:
+        told = [(n.subscription, n.publications) for n in engine.publish(given[:7] * 9)]
+        for table in (pa.concat_tables([together] * 9), as_table(given[:7] * 9, marked=True)):
+            ids = [(row["subscription_id"], tuple(row["publication_ids"])) for row in engine.publish(table).to_pylist()]
+            assert sorted(ids) == sorted(told)
+
+
+def test_appends_that_share_a_batch_keep_their_integers():
+    tables = [as_table([Publication("p", "z7", NOON, {"n": value})], marked=True) for value in (5, 5.0, 6, 6.5)]
+    found = [batch for bundle in bundles([PendingAppend(table) for table in tables]) for batch in bundle.batches]
+    assert sorted(value for batch in found for value in map(repr, row_values(batch))) == ["5", "5.0", "6", "6.5"]
+
+
+def row_values(batch):
+    return [row["attributes"]["n"] for row in row_objects(pa.Table.from_batches([batch]))]
