@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from math import inf
 
-__all__ = ["DOUBLES", "LEAST", "MOST", "exact", "is_long"]
+__all__ = ["DOUBLES", "LEAST", "MARKS", "MOST", "exact", "is_long"]
 
 LEAST, MOST = -(2**63), 2**64 - 1
 #: Up to here, and down to its negative, every whole number is a double.
 DOUBLES = 2**53
+#: The column in which tables and frames of the log say which of their doubles are integers. No attribute is called so.
+MARKS = ""
 
 
 def exact(whole: int) -> int | float:

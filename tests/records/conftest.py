@@ -1,4 +1,4 @@
-"""Whole columns, and columns that are cut."""
+"""A few texts one by one, whole columns, and columns that are cut."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import pytest
 from tidegate.records import attribute_expansion, columns
 
 
-@pytest.fixture(params=["whole", "cut"])
+@pytest.fixture(params=["as it is", "columns", "cut"])
 def cut(request, monkeypatch):
-    """As it is, and with the bounds so low that all of them are met."""
+    """As it is, by columns however few the texts are, and with the bounds so low that all of them are met."""
+    if request.param != "as it is":
+        monkeypatch.setattr(attribute_expansion, "FEW", 0)
     if request.param == "cut":
         monkeypatch.setattr(attribute_expansion, "MOST_TEXTS", 3)
         monkeypatch.setattr(attribute_expansion, "MOST_BYTES", 700)

@@ -71,10 +71,10 @@ def _json(path: Path, zone: TimeZone | None, size: int) -> Iterator[FileBatch]:
         numbers.append(place.number)
         unit = place.unit
         if len(found) == size:
-            yield FileBatch(table(found) or found, path, numbers, unit, read)
+            yield FileBatch(table(found, marked=True) or found, path, numbers, unit, read)
             found, numbers = [], []
     if found:
-        yield FileBatch(table(found) or found, path, numbers, unit, read)
+        yield FileBatch(table(found, marked=True) or found, path, numbers, unit, read)
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------------

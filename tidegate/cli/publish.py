@@ -119,7 +119,7 @@ def _standard_input(log: Log, zone: TimeZone | None) -> Iterator[int]:
                 found.append(_publication(line, f"{_STDIN}, line {number}", zone))
         if found:
             try:
-                log.append(table(found) or found)
+                log.append(table(found, marked=True) or found)
             except TidegateError as error:
                 error.at = f"{error.at} of those that end with line {number} of {_STDIN}"
                 raise

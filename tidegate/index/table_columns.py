@@ -14,9 +14,11 @@ from tidegate.errors import PublicationError, shown
 from tidegate.index.checks import REQUIRED, Broken
 from tidegate.index.columns import is_text, typed, unpacked
 from tidegate.model import RESERVED
+from tidegate.records.integer_marks import is_marks
 from tidegate.records.locations import located
 from tidegate.records.timestamps import read_timestamps
 from tidegate.time_zones import HINT, TimeZone
+from tidegate.whole_numbers import MARKS
 
 __all__ = ["columns_of"]
 
@@ -31,6 +33,8 @@ def columns_of(table: pa.Table | pa.RecordBatch, zone: TimeZone | None) -> tuple
     names = table.column_names
     if len(set(names)) != len(names):
         raise PublicationError("each column once", f"{shown(next(n for n in names if names.count(n) > 1))} twice")
+    if MARKS in names and is_marks(table.schema.field(MARKS).type):  # says nothing that matching asks about
+        names.remove(MARKS)
     if "" in names:
         raise PublicationError("a name for every column", "''")
     for name in REQUIRED:

@@ -31,6 +31,8 @@ Record = dict[str, Any]
 
 #: Texts that are read together, so that the objects they hold take little memory however many texts there are.
 MOST_TEXTS = 4096
+#: Texts that are so few that an object for each takes less time than Arrow takes for columns, however short.
+FEW = 6
 #: Bytes of texts whose tables are put together: less than what an Arrow column of texts holds.
 MOST_BYTES = 1 << 30
 
@@ -158,6 +160,9 @@ def _tables(
     faults: list[RejectedRow],
 ) -> Iterator[Part]:
     rows, records = _objects(texts, first, faults)
+    if len(rows) <= FEW:
+        yield from _tables_one_by_one(zip(rows.tolist(), records, strict=True), form, wanted, faults)
+        return
     odd = sizes[rows] > TEXT_LENGTH  # a value that is too long is in a text that is too long
     names = dict.fromkeys(chain.from_iterable(records))
     if form.is_whole and "attributes" in names:
@@ -167,8 +172,14 @@ def _tables(
     yield from tables(rows, records, names, others, wanted, odd)
     if odd.any():
         again = ((row, orjson.loads(texts[row - first] or "")) for row in rows[odd].tolist())
-        for kept, found in apart(_one_by_one(again, form, wanted, faults), wanted):
-            yield kept, form.complete(kept, found)
+        yield from _tables_one_by_one(again, form, wanted, faults)
+
+
+def _tables_one_by_one(
+    records: Iterable[tuple[int, Record]], form: _Form, wanted: Collection[str] | None, faults: list[RejectedRow]
+) -> Iterator[Part]:
+    for kept, found in apart(_one_by_one(records, form, wanted, faults), wanted):
+        yield kept, form.complete(kept, found)
 
 
 def _one_by_one(

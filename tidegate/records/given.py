@@ -104,7 +104,8 @@ def _by_rows(frame: Any, zone: TimeZone | None) -> pa.Table | None:
         [
             publication({name: value for name, value in row.items() if not gone[name]}, f"row {i}", zone)
             for i, (row, gone) in enumerate(zip(rows, absent, strict=True))
-        ]
+        ],
+        marked=True,
     )
 
 

@@ -10,9 +10,12 @@ from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegate.model import RESERVED
+from tidegate.records.integer_marks import as_given, marked_names
 from tidegate.records.json_values import json_values
+from tidegate.whole_numbers import MARKS
 
 __all__ = ["row_objects"]
 
@@ -31,9 +34,16 @@ def row_objects(table: pa.Table, wanted: Collection[str] | None = None) -> list[
         if name in names:
             _put(found, name, json_values(table.column(name), is_attribute=name == "location"))
     attributes: list[dict[str, Any]] = [{} for _ in found]
+    whole = marked_names(table.schema)
+    marks = {field.name for field in table.schema.field(MARKS).type} if MARKS in whole else ()
     for name in names:
-        if name not in RESERVED and (wanted is None or name in wanted):
-            _put(attributes, name, json_values(table.column(name), gaps=False))
+        if name and name not in RESERVED and (wanted is None or name in wanted):
+            values = json_values(table.column(name), gaps=False)
+            if name in marks:
+                values = as_given(values, pc.struct_field(table.column(MARKS), name).to_pylist())
+            elif name in whole:
+                values = as_given(values)
+            _put(attributes, name, values)
     _put(found, "attributes", attributes)
     return found
 

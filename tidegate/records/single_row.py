@@ -1,78 +1,67 @@
-"""One publication as an Arrow record batch, built from its bytes: ten times faster than by way of lists of values.
+"""One publication as an Arrow record batch, converted by Arrow in one call: ten times faster than column by column.
 
 ``tables.table`` does the same for any number of publications; for one it gives equal columns.
 """
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable
 from datetime import date, datetime
 from typing import Any
 
 import pyarrow as pa
 
-from tidegate.model import Publication, micros
+from tidegate.model import RESERVED, Publication
+from tidegate.records.integer_marks import WHOLE
 from tidegate.records.json_column import INSTANT, POINT
 from tidegate.records.number_columns import kind_of
+from tidegate.whole_numbers import DOUBLES
 
 __all__ = ["record_batch"]
 
-_DOUBLE, _STRING, _TRUTH, _DAY = pa.float64(), pa.string(), pa.bool_(), pa.date32()
-_EPOCH = date(1970, 1, 1).toordinal()
-_doubles, _longs, _days, _offsets = (struct.Struct(form).pack for form in ("<d", "<q", "<i", "<ii"))
-_buffer, _made = pa.py_buffer, pa.Array.from_buffers
-
-
-def _number(value: float) -> pa.Array:
-    return _made(_DOUBLE, 1, [None, _buffer(_doubles(value))])
-
-
-def _whole(value: int) -> pa.Array:
-    kind = kind_of(value)
-    return _number(float(value)) if kind == _DOUBLE else pa.array([value], kind)
-
-
-def _text(value: str) -> pa.Array:
-    letters = value.encode()
-    return _made(_STRING, 1, [None, _buffer(_offsets(0, len(letters))), _buffer(letters)])
-
-
-def _truth(value: bool) -> pa.Array:
-    return _made(_TRUTH, 1, [None, _buffer(b"\1" if value else b"\0")])
-
-
-def _instant(value: datetime) -> pa.Array:
-    return _made(INSTANT, 1, [None, _buffer(_longs(micros(value)))])
-
-
-def _day(value: date) -> pa.Array:
-    return _made(_DAY, 1, [None, _buffer(_days(value.toordinal() - _EPOCH))])
-
-
-def _point(value: tuple[float, float]) -> pa.Array:
-    return _made(POINT, 1, [None], children=[_number(value[0]), _number(value[1])])
-
-
-_READERS: dict[type, Callable[[Any], pa.Array]] = {
-    float: _number, int: _whole, str: _text, bool: _truth, datetime: _instant, date: _day, tuple: _point,
-}  # fmt: skip
 _FIELDS = ("start", "end", "phase", "location", "valid_until")
+_OF_FIELD = {"text": pa.string(), "time": INSTANT, "point": POINT}
+_OF_VALUE: dict[Any, pa.DataType] = {
+    float: pa.float64(), int: pa.float64(), str: pa.string(), bool: pa.bool_(), datetime: INSTANT, date: pa.date32(),
+    tuple: POINT, pa.int64(): pa.int64(), pa.uint64(): pa.uint64(),
+}  # fmt: skip
+
+#: Rows as structs, by the names of their fields, then the names of their attributes with a type of Python or Arrow.
+#: Publications of a stream have few kinds of rows, and making a type takes longer than a row.
+_structs: dict[tuple[Any, ...], pa.DataType] = {}
+_MOST = 1024
 
 
 def record_batch(publication: Publication) -> pa.RecordBatch | None:
     """The publication as a batch of one row; None where it has a value of another kind, such as a list."""
-    names = ["id", "source", "time"]
-    arrays = [_text(publication.id), _text(publication.source), _instant(publication.time)]
+    row: list[Any] = [publication.id, publication.source, publication.time]
+    names: list[Any] = []
     for name in _FIELDS:
         value = getattr(publication, name)
         if value is not None:
             names.append(name)
-            arrays.append(_READERS[type(value)](value))
+            row.append(value)
     for name, value in publication.attributes.items():
-        read = _READERS.get(type(value))
-        if read is None:
+        kind: Any = type(value)
+        if kind is int and not -DOUBLES <= value <= DOUBLES:  # type: ignore[operator]
+            kind = kind_of(value)  # type: ignore[arg-type]
+        names += (name, kind)
+        row.append(value)
+    struct = _structs.get(tuple(names)) or _struct(names)
+    return None if struct is None else pa.RecordBatch.from_struct_array(pa.array([tuple(row)], struct))
+
+
+def _struct(names: list[Any]) -> pa.DataType | None:
+    fields = [pa.field(name, _OF_FIELD[RESERVED[name]]) for name in ("id", "source", "time")]
+    rest = iter(names)
+    for name in rest:
+        if name in RESERVED:
+            fields.append(pa.field(name, _OF_FIELD[RESERVED[name]]))
+            continue
+        kind = next(rest)
+        if kind not in _OF_VALUE:
             return None
-        names.append(name)
-        arrays.append(read(value))
-    return pa.RecordBatch.from_arrays(arrays, names)
+        fields.append(pa.field(name, _OF_VALUE[kind], metadata=WHOLE if kind is int else None))
+    if len(_structs) >= _MOST:
+        _structs.clear()
+    found = _structs[tuple(names)] = pa.struct(fields)
+    return found

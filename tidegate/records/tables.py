@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from tidegate.errors import PublicationError, shown
 from tidegate.model import Publication
+from tidegate.records.integer_marks import WHOLE, marks_of
 from tidegate.records.json_column import INSTANT, POINT
 from tidegate.records.number_columns import common_kind, kind_of
+from tidegate.whole_numbers import MARKS
 
 __all__ = ["SPARSEST", "Kinds", "Part", "Rows", "apart", "beside", "kinds_of", "merged", "table"]
 
@@ -36,11 +38,14 @@ SPARSEST = 16
 OPEN = 16
 
 
-def table(publications: Sequence[Publication], wanted: Collection[str] | None = None) -> pa.Table | None:
-    """Publications as a table, with the wanted attributes or all.
+def table(
+    publications: Sequence[Publication], wanted: Collection[str] | None = None, *, marked: bool = False
+) -> pa.Table | None:
+    """Publications as a table, with the wanted attributes or all. With ``marked`` it says which numbers are integers.
 
     None where some attribute has values of several kinds, which no column can hold.
     """
+    marks: dict[str, pa.Array | None] = {}
     columns: dict[str, pa.Array] = {
         "id": pa.array([p.id for p in publications], pa.string()),
         "source": pa.array([p.source for p in publications], pa.string()),
@@ -59,6 +64,10 @@ def table(publications: Sequence[Publication], wanted: Collection[str] | None = 
             kind = common_kind([value for value in values if value is not None])
         if kind is None:
             return None
+        if members == {int}:
+            kind = pa.list_(common_kind([item for value in values if value for item in value]) or pa.float64())
+        if marked and int in kinds | members and pa.float64() in (kind, getattr(kind, "value_type", None)):
+            marks[name] = marks_of(values)
         if kinds == {tuple}:
             values = [None if v is None else {"lon": v[0], "lat": v[1]} for v in values]
         elif kind == pa.float64():
@@ -66,7 +75,11 @@ def table(publications: Sequence[Publication], wanted: Collection[str] | None = 
         elif kinds == {list} and pa.types.is_float64(kind.value_type):
             values = [None if v is None else [float(item) for item in v] for v in values]
         columns[name] = pa.array(values, kind)
-    return pa.table(columns)
+    if some := {name: array for name, array in marks.items() if array is not None}:
+        columns[MARKS] = pa.StructArray.from_arrays(list(some.values()), list(some))
+    whole = marks.keys() - some.keys()
+    fields = [pa.field(name, array.type, metadata=WHOLE if name in whole else None) for name, array in columns.items()]
+    return pa.Table.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
 
 _KINDS: dict[frozenset[type], pa.DataType] = {
@@ -93,7 +106,7 @@ def kinds_of(publication: Publication, wanted: Collection[str] | None) -> Kinds:
     found: Kinds = {}
     for name, value in publication.attributes.items():
         kind = (
-            _LISTS.get(frozenset(map(type, value)))
+            _kind_of_list(value)
             if isinstance(value, list)
             else kind_of(value)
             if type(value) is int
@@ -107,16 +120,22 @@ def kinds_of(publication: Publication, wanted: Collection[str] | None) -> Kinds:
     return found
 
 
+def _kind_of_list(value: list[Any]) -> pa.DataType | None:
+    kinds = frozenset(map(type, value))
+    return pa.list_(common_kind(value) or pa.float64()) if kinds == {int} else _LISTS.get(kinds)
+
+
 def apart(
-    publications: Iterable[tuple[int, Publication, Kinds]], wanted: Collection[str] | None, *, in_order: bool = False
+    publications: Iterable[tuple[int, Publication, Kinds]], wanted: Collection[str] | None, *, for_log: bool = False
 ) -> Iterator[Part]:
     """Rows, their publications and the kinds of these, as tables: several where an attribute has several kinds.
 
-    With ``in_order`` each table has rows that follow each other; there may be many more tables then.
+    With ``for_log`` each table has rows that follow each other, so there may be many more tables, and says which
+    numbers are integers.
     """
     things = (((row, found), kinds, 1) for row, found, kinds in publications)
-    for some in _alike(things, SPARSEST, 1 if in_order else OPEN):
-        yield np.array([row for row, _ in some], np.int64), table([found for _, found in some], wanted)
+    for some in _alike(things, SPARSEST, 1 if for_log else OPEN):
+        yield np.array([row for row, _ in some], np.int64), table([found for _, found in some], wanted, marked=for_log)
 
 
 def merged(parts: Iterable[Part]) -> list[Part]:

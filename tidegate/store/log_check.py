@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from tidegate.errors import StoreError
 from tidegate.store.log_directory import locked
-from tidegate.store.log_frames import HEADER, LOST, Header, Slice, packed, read
+from tidegate.store.log_frames import HEADER, LOST, Slice, packed, read
 from tidegate.store.log_segment import DurableEntry, LogSegment, segments
 
 __all__ = ["DamagedFrame", "damaged", "drop"]
@@ -67,8 +69,9 @@ def drop(directory: Path, frame: DamagedFrame) -> None:
         size = frame.end.end_byte - frame.first_byte - HEADER
         file.seek(frame.first_byte + HEADER)
         message = file.read(size)
-        header = Header(LOST, size, frame.rows, frame.first_row, frame.end.version, frame.end.appended, 0)
+        buffers: list[Any] = []
+        packed(LOST, pa.py_buffer(message), frame.rows, frame.first_row, *frame.end[2:], 0, buffers)
         file.seek(frame.first_byte)
-        file.write(packed(header, message)[0])
+        file.write(buffers[0])
         file.flush()
         os.fsync(file.fileno())

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from tidegate.errors import StoreError, shown
+from tidegate.whole_numbers import MARKS
 
 __all__ = [
     "BATCH",
@@ -38,12 +39,15 @@ __all__ = [
 #: damaged frames were given up: its rows keep their numbers and have no publications, its message is what was there.
 SCHEMA, PART, BATCH, LOST = 1, 2, 3, 4
 
-#: Changes whenever a file of an older program could be misread.
-_MAGIC = b"TGL1"
+#: Changes whenever a file of an older program could be misread. Frames of the one before have no marks of integers.
+_MAGIC, _BEFORE = b"TGL2", b"TGL1"
+_MAGICS = (_MAGIC, _BEFORE)
 _HEADER = struct.Struct("<4sII4xqqqqqq")
 HEADER = _HEADER.size
+_ZEROS = bytes(HEADER)
 #: The checksum is of the message and of the header behind the checksum.
 _UNCHECKED = 8
+_FIELDS = struct.Struct("<I4xqqqqqq")
 #: Bytes that are read at a time to compute a checksum.
 _SOME = 1 << 20
 
@@ -85,11 +89,23 @@ def _padding(size: int) -> int:
     return -size % HEADER
 
 
-def packed(header: Header, message: pa.Buffer) -> list[Any]:
-    """The buffers to write for a frame, whose ``size`` is that of the message."""
-    fields = _HEADER.pack(_MAGIC, 0, *header)
-    check = zlib.crc32(message, zlib.crc32(fields[_UNCHECKED:]))
-    return [_HEADER.pack(_MAGIC, check, *header), message, bytes(_padding(header.size))]
+def packed(
+    kind: int,
+    message: pa.Buffer,
+    rows: int,
+    first_row: int,
+    version: int,
+    appended: int,
+    schema_at: int,
+    buffers: list[Any],
+) -> int:
+    """Add what is to be written for a frame to the buffers, and return how many bytes it is."""
+    size: int = message.size
+    fields = _FIELDS.pack(kind, size, rows, first_row, version, appended, schema_at)
+    padding = _padding(size)
+    head = _MAGIC + zlib.crc32(message, zlib.crc32(fields)).to_bytes(4, "little") + fields
+    buffers += (head, message, _ZEROS[:padding]) if padding else (head, message)
+    return HEADER + size + padding
 
 
 def whole(file: int, begin: int, first_row: int) -> Iterator[tuple[Header, int]]:
@@ -100,7 +116,12 @@ def whole(file: int, begin: int, first_row: int) -> Iterator[tuple[Header, int]]
         magic, check, *rest = _HEADER.unpack(fields)
         header = Header(*rest)
         following = after(begin, header)
-        if magic != _MAGIC or header.kind not in (SCHEMA, PART, BATCH, LOST) or header.size < 0 or following > end:
+        if (
+            magic not in (_MAGIC, _BEFORE)
+            or header.kind not in (SCHEMA, PART, BATCH, LOST)
+            or header.size < 0
+            or following > end
+        ):
             return
         if header.first_row != row or _checksum(file, begin + HEADER, header.size, fields[_UNCHECKED:]) != check:
             return
@@ -130,7 +151,9 @@ def read(slice: Slice) -> Iterator[Frame]:
     while at < slice.last_byte:
         header, batch = frame_at(file, at, row, schemas, slice.file)
         if batch is not None:
-            yield Frame(batch, header.version, header.appended, header.first_row)
+            marks = batch.schema.get_field_index(MARKS)
+            columns = batch if marks < 0 else batch.remove_column(marks)
+            yield Frame(columns, header.version, header.appended, header.first_row)
         at, row = after(at, header), row + header.rows
     if row != slice.first_row + slice.rows:
         raise StoreError(f"{slice.rows} rows", f"{row - slice.first_row}", f"{slice.file} from {slice.first_byte} on")
@@ -187,7 +210,7 @@ def _verified(file: pa.Buffer, at: int, is_verified: bool = False) -> tuple[Head
     fields = file.slice(at, HEADER).to_pybytes()
     magic, check, *rest = _HEADER.unpack(fields)
     header = Header(*rest)
-    if magic != _MAGIC:
+    if magic not in _MAGICS:
         raise _Damaged(f"{shown(magic)} at its beginning")
     if not 0 <= header.size <= file.size - at - HEADER:
         raise _Damaged(f"{header.size} bytes as its size")

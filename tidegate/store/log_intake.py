@@ -17,6 +17,7 @@ import pyarrow as pa
 from tidegate.index.batch import ArrowBatch
 from tidegate.model import Publication
 from tidegate.records.given import Given, as_publications
+from tidegate.records.integer_marks import marked_names, with_marks
 from tidegate.records.single_row import record_batch
 from tidegate.records.tables import apart, kinds_of
 from tidegate.time_zones import TimeZone, Zone
@@ -69,7 +70,7 @@ def bundles(arrivals: Sequence[PendingAppend]) -> Iterator[CheckedBatches]:
         if arrival.batches is not None:
             yield CheckedBatches([arrival], arrival.batches)
         else:
-            small.setdefault(getattr(arrival.publications, "schema", None), []).append(arrival)
+            small.setdefault(_columns(arrival.publications), []).append(arrival)
     for group in small.values():
         if len(group) > 1 and (batches := _together(group)):
             yield CheckedBatches(group, batches)
@@ -81,6 +82,13 @@ def bundles(arrivals: Sequence[PendingAppend]) -> Iterator[CheckedBatches]:
                 arrival.error = error
             else:
                 yield CheckedBatches([arrival], batches)
+
+
+def _columns(publications: pa.Table | list[Publication]) -> Any:
+    """What tables must have in common to become one: equal schemas may differ in what is marked."""
+    if isinstance(publications, pa.Table):
+        return publications.schema, marked_names(publications.schema)
+    return None
 
 
 def _together(group: Sequence[PendingAppend]) -> list[pa.RecordBatch] | None:
@@ -104,7 +112,7 @@ def _batches(publications: pa.Table | list[Publication]) -> list[pa.RecordBatch]
 def _checked(publications: pa.Table) -> list[pa.RecordBatch]:
     """Plain columns, as matchers read them and so as they will be mapped: no dictionaries, no views, one type each."""
     found = ArrowBatch(publications)
-    batch = pa.record_batch(found.arrays)
+    batch = with_marks(pa.record_batch(found.arrays), publications)
     pieces = max(1, -(-found.length // _ROWS), min(batch.nbytes // _BYTES, found.length))
     cuts = [found.length * i // pieces for i in range(pieces + 1)]
     return [batch.slice(a, b - a) for a, b in pairwise(cuts) if a < b]
@@ -113,4 +121,4 @@ def _checked(publications: pa.Table) -> list[pa.RecordBatch]:
 def _tables(publications: Sequence[Publication]) -> list[pa.Table]:
     """Publications as tables, in their order: several where values of one name differ in kind from one to the next."""
     kinds = ((row, p, kinds_of(p, None)) for row, p in enumerate(publications))
-    return [found for _, found in apart(kinds, None, in_order=True)]
+    return [found for _, found in apart(kinds, None, for_log=True)]

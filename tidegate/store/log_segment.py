@@ -102,7 +102,7 @@ def _check(fields: Sequence[int]) -> int:
 
 def _good_entries(data: bytes, after: DurableEntry) -> tuple[int, DurableEntry]:
     """How many entries come before one that is torn or does not follow on the one before it, and the last of them."""
-    if not any(data[:ENTRY]):
+    if not data[:ENTRY].strip(b"\0"):
         return 0, after
     table = np.frombuffer(data, np.int64, 5 * (len(data) // ENTRY)).reshape(-1, 5)
     fields = table[:, :4]
@@ -152,7 +152,7 @@ class LogSegment(Closing):
             data = os.pread(self._index, most * ENTRY, self.count * ENTRY)
             found, self.last = _good_entries(data, self.last)
             self.count, most = self.count + found, min(8 * most, _SOME)
-        if any(data[:ENTRY]):
+        if data[:ENTRY].strip(b"\0"):
             self._refuse_gap()
 
     def _refuse_gap(self) -> None:
@@ -169,10 +169,13 @@ class LogSegment(Closing):
     def latest(self) -> Self:
         """The segment that is the last one now, this or another; this one is closed if it is another."""
         self.refresh()
-        if self.count and os.path.exists(f"{self.directory}/{self.last.end_row:020d}.log"):  # quicker than a Path
-            following = self.last.end_row
-        elif os.fstat(self._index).st_nlink == 0:  # dropped, and perhaps the next one too
+        index = os.fstat(self._index)
+        if index.st_nlink == 0:  # dropped, and perhaps the next one too
             following = segments(self.directory)[-1]
+        elif index.st_size > self.count * ENTRY or not self.count:  # one that another follows has no room for entries
+            return self
+        elif os.path.exists(f"{self.directory}/{self.last.end_row:020d}.log"):  # quicker than a Path
+            following = self.last.end_row
         else:
             return self
         found = type(self)(self.directory, following).latest()

@@ -7,7 +7,7 @@ without entries or a torn frame; the next process that takes the lock mends that
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,15 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import StoreError
-from tidegate.store.log_frames import BATCH, HEADER, LOST, PART, SCHEMA, Header, packed, whole
+from tidegate.store.log_frames import BATCH, LOST, PART, SCHEMA, packed, whole
 from tidegate.store.log_segment import ENTRY, DurableEntry, LogSegment, data_file, entry_of, index_file, packed_entries
 
 __all__ = ["Tail", "sync_directory"]
 
 #: Entries for which room is made at a time, before the frames are written: an entry must not find the disk full.
 _ROOM = 1024
+#: Schemas that are looked at before one is serialized to be looked up.
+_RECENT = 32
 #: Buffers that one call of the system may write.
 _BUFFERS = 512
 
@@ -45,6 +47,7 @@ class Tail(LogSegment):
     def _begin(self) -> None:
         self._data = os.open(self.file, os.O_RDWR)
         self._schemas: dict[bytes, int] = {}
+        self._recent: list[tuple[pa.Schema, int]] = []
         self.refresh()
 
     def _refuse_gap(self) -> None:
@@ -97,7 +100,7 @@ class Tail(LogSegment):
         before = self.last.end_byte
         schemas: dict[bytes, int] = {}
         buffers: list[Any] = []
-        entries = list(self._packed(batches, version, appended, buffers, schemas))
+        entries = self._packed(batches, version, appended, buffers, schemas)
         try:
             self._make_room(len(entries))
             _write(self._data, buffers, before)
@@ -119,25 +122,36 @@ class Tail(LogSegment):
         appended: int,
         buffers: list[Any],
         schemas: dict[bytes, int],
-    ) -> Iterator[DurableEntry]:
+    ) -> list[DurableEntry]:
+        """Put the frames of the batches into the buffers, with those of schemas that are new; their entries."""
         at, row = self.last.end_byte, self.last.end_row
-
-        def add(kind: int, message: pa.Buffer, rows: int, schema_at: int) -> None:
-            nonlocal at, row
-            frame = packed(Header(kind, message.size, rows, row, version, appended, schema_at), message)
-            buffers.extend(frame)
-            at, row = at + HEADER + message.size + len(frame[-1]), row + rows
-
+        entries = []
         for together in batches:
-            for i, batch in enumerate(together, 1):
-                message = batch.schema.serialize()
-                key = message.to_pybytes()
-                schema_at = self._schemas.get(key, schemas.get(key))
+            kind, last = PART, len(together) - 1
+            for i, batch in enumerate(together):
+                schema_at = self._schema_at(batch.schema, schemas)
                 if schema_at is None:
-                    schema_at = schemas[key] = at
-                    add(SCHEMA, message, 0, at)
-                add(BATCH if i == len(together) else PART, batch.serialize(), batch.num_rows, schema_at)
-                yield DurableEntry(at, row, version, appended)
+                    message = batch.schema.serialize()
+                    schema_at = schemas[message.to_pybytes()] = at
+                    at += packed(SCHEMA, message, 0, row, version, appended, at, buffers)
+                if i == last:
+                    kind = BATCH
+                rows = batch.num_rows
+                at += packed(kind, batch.serialize(), rows, row, version, appended, schema_at, buffers)
+                row += rows
+                entries.append(DurableEntry(at, row, version, appended))
+        return entries
+
+    def _schema_at(self, schema: pa.Schema, schemas: dict[bytes, int]) -> int | None:
+        """Where the schema is, in the file or among those that are about to be written."""
+        for recent, at in self._recent:  # to compare takes much less than to serialize
+            if recent.equals(schema, check_metadata=True):
+                return at
+        key = schema.serialize().to_pybytes()
+        if (known := self._schemas.get(key)) is not None:
+            self._recent = [(schema, known), *self._recent[: _RECENT - 1]]
+            return known
+        return schemas.get(key)
 
     def _make_room(self, entries: int) -> None:
         size, wanted = os.fstat(self._index).st_size, (self.count + entries) * ENTRY
@@ -153,14 +167,13 @@ class Tail(LogSegment):
 def _write(file: int, buffers: Sequence[Any], at: int) -> None:
     """Write all of the buffers from a byte on."""
     for i in range(0, len(buffers), _BUFFERS):
-        some = [memoryview(buffer).cast("B") for buffer in buffers[i : i + _BUFFERS]]
-        while some:
+        some = [memoryview(buffer) for buffer in buffers[i : i + _BUFFERS]]
+        left = sum([buffer.nbytes for buffer in some])
+        while left:
             written = os.pwritev(file, some, at)
-            at += written
-            while some and written >= len(some[0]):
-                written -= len(some.pop(0))
-            if some:
-                some[0] = some[0][written:]
+            at, left = at + written, left - written
+            if left:  # the disk was full, or a signal came
+                some = [memoryview(b"".join(some))[written:]]
 
 
 def sync_directory(directory: Path) -> None:
