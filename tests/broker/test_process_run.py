@@ -35,7 +35,7 @@ class Broker:
         self.registry = tg.Registry(directory / "registry.db")
         self.log = tg.Log(directory / "log", version=lambda: self.registry.version)
         self.store = directory / "notifications.db"
-        self.referred, self.names = Referred(), {i + 1: f"s{i}" for i in range(3)}
+        self.referred, self.names = Referred(), {i + 1: f"ann/s{i}" for i in range(3)}
 
     def run(self, rows_of_batch=65_536, sinks=None):
         """Run what is there now."""
@@ -67,7 +67,7 @@ def changed(broker, lane, number, random):
     for registry in (broker.registry, lane.registry):
         if change == 0:
             registry.subscribe(subscription(number))
-            broker.names[registry.version] = f"s{number}"
+            broker.names[registry.version] = f"ann/s{number}"
         elif change == 1 and number > 3:
             registry.unsubscribe(f"ann/s{number % 3}") if f"s{number % 3}" in {s.id for s in registry} else None
 

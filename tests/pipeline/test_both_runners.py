@@ -9,11 +9,15 @@ import pytest
 import tidegate as tg
 from tests.pipeline.lane import Stream, rows, subscription
 from tests.pipeline.references import Referred, check
+from tidegate.broker.delivered_items import DeliveredItems, QueuePosition
 from tidegate.broker.process_run import ProcessRun
 from tidegate.pipeline.flow import Flow
+from tidegate.runs.queue_sink import QueueSink
 from tidegate.runs.sinks import DriverSink, Sql
 from tidegate.runs.sources import FilesSource, LogSource
+from tidegate.store.log_rows import LogRows
 from tidegate.store.notifications import NotificationStore
+from tidegate.store.queue_reader import QueueReader
 
 pytestmark = pytest.mark.spark
 
@@ -34,6 +38,14 @@ def run_of(name, spark, *arguments, **settings):
     return Flow(spark, *arguments, **settings) if name == "spark" else ProcessRun(*arguments, **settings)
 
 
+def items_of(queues, log):
+    """What ann's queue says, without what depends on how batches were cut."""
+    with QueueReader(queues) as reader, LogRows(log) as content:
+        page = DeliveredItems(reader, content).page(reader.queue("ann"), QueuePosition(0), 10_000)
+        assert [item["number"] for item in page.items] == list(range(1, page.last + 1))
+    return sorted(str({**item, "number": None, "matched_at": None}) for item in page.items)
+
+
 def test_both_runners_give_the_same_notifications(spark, tmp_path):
     with (
         tg.Registry(tmp_path / "registry.db") as registry,
@@ -42,15 +54,16 @@ def test_both_runners_give_the_same_notifications(spark, tmp_path):
         stream, names = Stream(7, disorder=1), {}
         for number in range(8):
             registry.subscribe(subscription(number))
-            names[registry.version] = f"s{number}"
+            names[registry.version] = f"ann/s{number}"
             if number == 5:
                 registry.unsubscribe("ann/s1")
             log.append(stream.frame(60))
         log.append(stream.last())
-        told, cuts = {}, {"spark": [], "process": []}
+        told, delivered, cuts = {}, {}, {"spark": [], "process": []}
         for name, size in (("spark", 150), ("process", 70)):
             source, referred = LogSource(tmp_path / "log", rows=size), Referred()
-            sinks = [Sql(tmp_path / f"{name}.db"), Noted(cuts[name]), referred]
+            queues = QueueSink(tmp_path / f"{name}-queues", registry)
+            sinks = [Sql(tmp_path / f"{name}.db"), Noted(cuts[name]), referred, queues]
             run = run_of(name, spark, source, registry, sinks, checkpoint=tmp_path / name, lateness=1.0)
             run.start(available_now=True)
             run.wait()
@@ -58,6 +71,9 @@ def test_both_runners_give_the_same_notifications(spark, tmp_path):
             with NotificationStore(tmp_path / f"{name}.db") as store:
                 told[name] = rows([store.read()])
             assert sum(check(referred.told, log, names)) == len(told[name])
+            delivered[name] = items_of(tmp_path / f"{name}-queues", tmp_path / "log")
+    assert delivered["process"] == delivered["spark"]
+    assert len(delivered["spark"]) == len(told["spark"])  # no publication matches two plain subscriptions of one queue
     assert told["process"] == told["spark"]
     assert len(told["spark"]) > 100
     # the stamp of the last row where a batch ends before the log does
