@@ -36,7 +36,8 @@ PUBLICATIONS = [
     {"id": "p2", "source": "z8", "time": "2026-11-15T09:00:00Z", "no2": 12},
     {"id": "p3", "source": "z9", "time": "2026-11-15T09:30:00Z", "no2": 91.5},
 ]
-EXPECTED = [("s1", "p1"), ("s1", "p3"), ("s2", "p1"), ("s3", "p3")]
+#: Of a registry; a list has their ids without the subscribers.
+EXPECTED = [("ann/s1", "p1"), ("ann/s1", "p3"), ("ann/s3", "p3"), ("bob/s2", "p1")]
 
 
 def run(*arguments: object, code: int = 0, input: str | bytes | None = None):

@@ -223,20 +223,20 @@ def test_load(tmp_path, wines):
     run("subscribe", place, "--id", "u", *white)
     new = cellar(tmp_path / "new.ttl", **NEW)
     said = refused("ontology", "load", new, "--registry", place, *PREFIX)
-    assert "subscriptions that can be expressed with this ontology; got 1 subscription that cannot: 'ann/u' (" in said
+    assert "subscriptions that can be expressed with this ontology; got 1 subscription that cannot: 'bob/u' (" in said
     assert "'w:White'" in said
     with tg.Registry(place) as registry:
         assert registry.version == 3
     result = run("ontology", "load", new, "--registry", place, *PREFIX, "--keep")
     assert result.stdout == "1 subscription has a new meaning; version 4, 3 in all\n"
-    assert result.stderr.startswith("warning: subscription 'ann/u' (expected a term of the ontology")
+    assert result.stderr.startswith("warning: subscription 'bob/u' (expected a term of the ontology")
     assert result.stderr.endswith(") keeps the meaning that it had\n")
-    run("unsubscribe", place, "ann/u")
+    run("unsubscribe", place, "bob/u")
     facts = orjson.loads(run("ontology", "load", new, "--registry", place, *PREFIX, "--json").stdout)
     assert facts == {"renewed": 0, "subscriptions": 2, "version": 5, "kept": []}
     run("subscribe", place, "--id", "u", *white)
     facts = orjson.loads(run("ontology", "load", new, "--registry", place, *PREFIX, "--keep", "--json").stdout)
-    assert [one["id"] for one in facts["kept"]] == ["ann/u"]
+    assert [one["id"] for one in facts["kept"]] == ["bob/u"]
     with tg.Registry(place) as registry:
         assert {s.id: s.where for s in registry}["s"] == RED
         assert ["w:syrah" in row.where for row in registry.rows(0, 4) if row.id == "s"] == [False, True]

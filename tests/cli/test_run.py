@@ -87,10 +87,11 @@ def test_from_a_folder_with_a_line_that_is_no_publication(tmp_path, spark):
 def test_the_file_of_subscriptions_leaves_alone_what_is_there(tmp_path, spark):
     path = config(tmp_path, CONFIG.replace('"registry.db"', '"registry.db"\nfile = "s.jsonl"'))
     lines(tmp_path / "s.jsonl", SUBSCRIPTIONS)
-    run("subscribe", path, "--id", "s1", "--subscriber", "zoe", "--where", "a = 1")
+    run("subscribe", path, "--id", "s1", "--subscriber", "ann", "--where", "a = 1")
+    run("subscribe", path, "--id", "s2", "--subscriber", "zoe", "--where", "a = 1")
     assert "2 of the 3 subscriptions of" in run("run", path, "--available-now").stderr
     with Registry(tmp_path / "registry.db") as registry:
-        assert [(s.id, s.subscriber) for s in registry] == [("s1", "zoe"), ("s2", "bob"), ("s3", "ann")]
+        assert [s.registered_id for s in registry] == ["ann/s1", "zoe/s2", "bob/s2", "ann/s3"]
 
 
 def test_a_pipeline_that_fails_says_so_in_a_sentence(tmp_path, spark, callback):

@@ -143,10 +143,10 @@ def test_a_subscription_counts_for_whatever_is_appended_after_it_was_made(spark,
         for i in range(40):
             registry.subscribe(tg.Subscription(f"s{i}", "ann", f"a = {i + 0.5}"))
             log.append(readings(10 * i, 1, i + 0.5))
-            must.append((f"p{10 * i}", f"s{i}"))
+            must.append((f"p{10 * i}", f"ann/s{i}"))
             registry.unsubscribe(f"ann/s{i}")
             log.append(readings(10 * i + 1, 1, i + 0.5))
-            must_not.append((f"p{10 * i + 1}", f"s{i}"))
+            must_not.append((f"p{10 * i + 1}", f"ann/s{i}"))
     finally:
         stop.set()
         loading.join()

@@ -215,7 +215,6 @@ def test_a_chosen_secret_may_be_given_at_every_start(principals):
     assert len(principals.tokens()) == 1
 
 
-@pytest.mark.contract
 def test_the_last_use_is_kept_by_the_hour(principals, clock, monkeypatch):
     token = principals.make_token("ann", ["subscriber"])
     assert principals.token(token.id).used is None

@@ -188,7 +188,6 @@ def test_names_are_compared_by_their_characters(registry):
     assert "ann/a " not in registry
 
 
-@pytest.mark.contract
 def test_names_of_principals_are_compared_by_their_characters(registry):
     names = ["a", "A", "a.", "_", "-", "@", "a@b", "0", "x" * 128, "x" * 127 + "y"]
     for number, name in enumerate(names, 1):

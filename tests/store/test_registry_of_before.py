@@ -139,7 +139,7 @@ STRANGERS = [("s1", "avalanche service"), ("s2", "a/b"), ("s3", ""), ("s4", "ž"
 
 
 @pytest.mark.contract
-def test_subscribers_of_before_keep_what_they_have(old):
+def test_subscribers_of_before_keep_what_they_have(old, tmp_path):
     """They are read, listed and ended as ever, and an id that leads to them is not given away."""
     with closing(Database(address(old), lambda database: None)) as before:
         row = {"until": None, "expression": "price > 1", "active_from": None, "active_until": None, "created": 10**15}
@@ -149,7 +149,7 @@ def test_subscribers_of_before_keep_what_they_have(old):
         ]
         before.write(lambda c: c.execute(_ROWS.insert(), strangers))
         before.write(lambda c: c.execute(_CLOCK.update().values(version=8)))
-    with Registry(old) as registry:
+    with Registry(old, storage=tmp_path / "snapshots") as registry:
         names = ["ann/s2", *(f"{who or '-'}/{id}" for id, who in STRANGERS)]
         assert [s.registered_id for s in registry] == names
         assert [registry.subscription(name).registered_id for name in names] == names
