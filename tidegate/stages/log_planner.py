@@ -58,6 +58,8 @@ class LogPlanner:
         self._log: Log | None = None
         #: The last cut at the end of the log: no append was under way that had an older version.
         self._standing = Cut(-1, -1, 0)
+        #: The versions for which there are index layers. A worker that finds none makes them.
+        self._prepared = 0, -1
 
     @property
     def log(self) -> Log:
@@ -139,9 +141,11 @@ class LogPlanner:
         slices = self._slices(start["row"], end["row"]) or [Slice("", 0, 0, end["row"], 0, cut.version, cut.version)]
         if self._url:
             oldest, newest = slices[0].oldest_version, max(slices[-1].newest_version, cut.version)  # stamps never fall
-            manifest = current(storage_at(self._storage))
-            if manifest is None or not manifest.covers(oldest, newest):
-                self._prepare(oldest, newest)
+            if not self._prepared[0] <= oldest <= newest <= self._prepared[1]:
+                manifest = current(storage_at(self._storage))
+                if manifest is None or not manifest.covers(oldest, newest):
+                    self._prepare(oldest, newest)
+                self._prepared = oldest, newest
         return [(*slice, clock, *cut) for slice in slices]
 
     def whole(self) -> list[tuple[Any, ...]]:
