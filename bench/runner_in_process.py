@@ -98,11 +98,11 @@ class _Clocked:
         self.run = ProcessRun(source, registry, [sink], checkpoint=folder / "checkpoint", ahead=None)
         add = self.run.status.add
 
-        def noted(batch: int, counts: Any, work: float, sinks: float) -> None:
+        def noted(batch: int, counts: Any, work: float, sinks: float, row: int = -1) -> None:
             publications = sum(task.get("publications", 0) for task in counts)
             self.ends.append((perf_counter(), process_time(), publications))
             self.tasks.append({"work": work, "sinks": sinks, **next(task for task in counts if "matching" in task)})
-            add(batch, counts, work, sinks)
+            add(batch, counts, work, sinks, row)
 
         self.run.status.add = noted  # type: ignore[method-assign]
 
