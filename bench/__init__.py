@@ -17,6 +17,7 @@ MODULES = {
     "cupus": "bench.cupus",
     "places": "bench.places",
     "pipeline": "bench.pipeline",
+    "runner-in-process": "bench.runner_in_process",
     "topk": "bench.topk",
     "together": "bench.together",
     "shapes-in-streams": "bench.shapes_in_streams",

@@ -68,6 +68,20 @@ Publications go from the log through Spark (`local[2]`) to grouped Parquet.
   Python and tasks* is the Spark job less the time inside the task; *reading* is the task less kernel and writing, so it
   includes waiting for the reference from the Python worker of the source.
 """,
+    "runner-in-process": """\
+Subscriptions as in *boolean-intervals*, so narrow that one publication in twenty matches something. The run has the
+stage of patterns, as runs have; all layers of the registry were made before. *exact*: the ids of all notifications are
+those that one call of `Engine.publish` gives; for latencies, every publication that had to be told was told.
+
+- *drained*: a log that was filled before, in batches of 50,000. *live*: another process appends as fast as it can, each
+  append durable, and every batch is what is there.
+- *loading*: from `start` to the end of the first batch, which maps the layers; *publications/s* and *publications per
+  CPU s* are of all batches after it. CPU seconds are of the runner's process.
+- *append → callback*: from the call of `Log.append` in another process to the call of the Python function, at 1,000
+  publications/s. *fdatasync*: 4 KiB in another file of the same disk, by the process that appends, between its appends.
+- *where the time goes*: *reading* and *matching* are the select stage, *combine* the stage of patterns with nothing to
+  do; *record and waiting* is the record of batches, one `fdatasync` each, and waiting for publications.
+""",
     "topk": """\
 k is 10. Publications are uniform in the unit square at regular times. Each subscription has its own centre,
 or its own two weights. The window is filled twice before the measured rounds.

@@ -16,7 +16,7 @@ from tidegate.broker import batch_record
 from tidegate.broker.batch_record import BatchRecord
 from tidegate.broker.process_run import ProcessRun
 from tidegate.errors import SettingError, StoreError
-from tidegate.runs.sinks import Callback, Sql
+from tidegate.runs.sinks import Callback, DriverSink, Sql
 from tidegate.runs.sources import FilesSource, KafkaSource, LogSource
 from tidegate.stages.combine import CombineStep
 from tidegate.stages.shard_state import ShardState
@@ -59,6 +59,16 @@ class Broker:
     def told(self):
         with NotificationStore(self.store) as store:
             return rows([store.read()])
+
+
+class Cuts(DriverSink):
+    """A sink that keeps the cut of each batch, also of one that is run again."""
+
+    def __init__(self, found):
+        self._found = found
+
+    def commit(self, batch, receipts):
+        assert self._found.setdefault(batch, receipts.cut) == receipts.cut
 
 
 def changed(broker, lane, number, random):
@@ -227,6 +237,17 @@ def test_a_record_knows_what_was_begun_and_ended(tmp_path_factory, seed):
             offset, state = record.begun, next(known)
             record.end(state)
         record.close()
+
+
+def test_a_record_of_another_format_is_refused(tmp_path, monkeypatch):
+    for number in (1, 3):
+        (directory := tmp_path / f"{number}").mkdir()
+        monkeypatch.setattr(batch_record, "_FORMAT", number)
+        with BatchRecord(str(directory)) as record:
+            record.begin(0, {"row": 5})
+        monkeypatch.undo()
+        with pytest.raises(StoreError, match=f"a record of format 2; got format {number}"):
+            BatchRecord(str(directory))
 
 
 def test_a_torn_line_was_not_begun_and_a_damaged_one_is_refused(tmp_path):

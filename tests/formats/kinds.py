@@ -20,9 +20,11 @@ import pytest
 import tidegate as tg
 from tests.pipeline.lane import Lane, Stream, rows, subscription
 from tests.store.log_contents import contents
+from tidegate.broker.batch_record import BatchRecord
 from tidegate.index.batch import ObjectBatch
 from tidegate.runs.checkpoint import begun
 from tidegate.stages import combine, live_shard
+from tidegate.stages.shard_state import ShardState
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.log_rows import LogRows
 from tidegate.store.notifications import NotificationStore
@@ -250,6 +252,21 @@ class Checkpoint(Kind):
         return known.source, known.patterns, known.shards
 
 
+class Batches(Kind):
+    """What the runner in process has written down about batches: one has ended, one has only begun."""
+
+    def write(self, directory: Path) -> None:
+        with BatchRecord(str(directory)) as record:
+            for batch in range(2):
+                record.begin(batch, {"row": 10 * batch + 10, "version": 3, "time": 10**15})
+                if batch == 0:
+                    record.end(ShardState(token="t", version=3))
+
+    def answers(self, directory: Path) -> Any:
+        with BatchRecord(str(directory)) as record:
+            return record.batch, record.offset, record.begun, record.state.version
+
+
 KINDS: dict[str, Kind] = {
     "log": TheLog(),
     "gone": GoneRows(),
@@ -262,4 +279,5 @@ KINDS: dict[str, Kind] = {
     "notifications": Notifications(),
     "shards": Shards(),
     "checkpoint": Checkpoint(),
+    "batches": Batches(),
 }

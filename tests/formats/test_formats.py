@@ -8,6 +8,7 @@ import pytest
 from tests.formats.kinds import KINDS
 from tests.formats.write import HERE, unpacked
 from tidegate import array_bundle
+from tidegate.broker import batch_record
 from tidegate.engine import shards_record
 from tidegate.errors import SnapshotError, StoreError
 from tidegate.index import snapshot
@@ -74,6 +75,7 @@ def test_the_page_has_the_number_of_every_format():
         "`manifest-….json`": str(manifest._FORMAT),
         "`tidegate.json`": str(checkpoint._FORMAT),
         "`batches.json`": str(begun_batches._FORMAT),
+        "`batches.journal`": str(batch_record._FORMAT),
         "in Spark's state store": str(shard_state.FORMAT),
         "`facts.json`": str(arrays._FORMAT),
         "| registry": f"schema {len(registry_tables.PART.steps)}",

@@ -158,10 +158,14 @@ class Lane:
         """Run what is in the log since the last batch; ``clock`` is the time of day in microseconds."""
         start, self.row = {"row": self.row}, self.log.end if end is None else end
         self.number += 1
-        tick = {"clock": clock, "version": self.registry.version} if clock is not None else {}
-        self.parts = self.selected(start, {"row": self.row, **tick})
+        tick = {"clock": clock} if clock is not None else {}
+        self.parts = self.selected(start, {**self.cut(self.row), **tick})
         self.states, receipts = self.combined()
         self.accept(receipts)
+
+    def cut(self, row):
+        """The offset of a cut there, now."""
+        return {"row": row, "version": self.registry.version, "time": self.now}
 
     def accept(self, receipts):
         self.told.append(receipts.flat)

@@ -176,7 +176,7 @@ def third(lane):
     lane.registry.unsubscribe("ann/s3", "ann/s5")
     lane.log.append(lane.stream.frame())
     lane.row, lane.number = lane.log.end, lane.number + 1
-    lane.parts = lane.selected(start, {"row": lane.row})
+    lane.parts = lane.selected(start, lane.cut(lane.row))
 
 
 def without_parts(reads):

@@ -127,7 +127,7 @@ def test_a_task_that_only_feeds_patterns_matches_no_other_subscription(tmp_path,
     lane.log.append(Stream(1).frame())
     monkeypatch.setattr(View, "match", lambda *_: pytest.fail("the plain index was asked"))
     task = SelectTask(lane.work.select, ReceiptRows((), lane.files, lane.keys), None)
-    (partition,) = lane.reader.partitions({"row": 0}, {"row": lane.log.end})
+    (partition,) = lane.reader.partitions({"row": 0}, lane.cut(lane.log.end))
     with running(Task(0)):
         (batch,) = task(lane.reader.read(partition))
     references = [PartReference.from_json(row["payload"]) for row in batch.to_pylist() if row["kind"] == "part"]
@@ -140,7 +140,7 @@ def test_a_part_whose_offsets_lead_astray_is_refused(tmp_path):
     lane = Lane(tmp_path)
     lane.registry.subscribe(*(subscription(number) for number in range(4)))
     lane.log.append(Stream(1).frame())
-    (partition,) = lane.reader.partitions({"row": 0}, {"row": lane.log.end})
+    (partition,) = lane.reader.partitions({"row": 0}, lane.cut(lane.log.end))
     with running(Task(0)):
         list(lane.work(lane.reader.read(partition)))
     part = next(name for name in sorted(os.listdir(tmp_path / "patterns")) if name.startswith("part-"))

@@ -25,8 +25,6 @@ __all__ = ["BatchRecord"]
 
 _LOG = logging.getLogger("tidegate")
 _FILE, _FORMAT = "batches.journal", 2
-#: Format 1 is the same, with offsets of a log that are no cuts.
-_READ = (1, 2)
 #: The file is written anew when it has grown to so many bytes.
 _LARGE = 4 << 20
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -71,7 +69,7 @@ class BatchRecord(Closing):
                     got = "a damaged line, with others behind it"
                     raise StoreError("a record of batches as it was written", got, f"byte {end} of {self._path}")
                 break
-            if entry["format"] not in _READ:
+            if entry["format"] != _FORMAT:
                 raise StoreError(f"a record of format {_FORMAT}", f"format {entry['format']}", str(self._path))
             self._take(entry)
             end += len(line)

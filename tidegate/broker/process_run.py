@@ -208,7 +208,7 @@ class ProcessRun:
         properties = {}
         cut = None  # one that the source makes comes with the receipts
         if self._source.stamps:
-            self._need(start.get("version", 0))
+            self._need(start["version"])
         else:
             version, at = self._registry.pinned(self.query, number)
             self._registry.prepare(version, version)

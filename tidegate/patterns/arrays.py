@@ -7,6 +7,7 @@ are the ``ShardFacts``. Knows nothing of what either mean.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 from pathlib import Path
@@ -80,7 +81,7 @@ class Growing:
 
 def _mapped(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
     """An array over a file, which is made as large as it takes. A file never shrinks: others may have it mapped."""
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = int(math.prod(shape)) * dtype.itemsize
     with open(path, "r+b" if path.exists() else "w+b") as file:
         if os.fstat(file.fileno()).st_size < size:
             _grow(file.fileno(), size)
@@ -123,7 +124,7 @@ class Arrays:
     @property
     def nbytes(self) -> int:
         """Bytes of what is in use."""
-        return sum(array.used.nbytes for array in self._arrays.values())
+        return sum(array.length * array.data.strides[0] for array in self._arrays.values())
 
     # --- keeping ----------------------------------------------------------------------------------------------------
 
@@ -173,7 +174,7 @@ class Arrays:
         """Whether the files are as large as they were: what cleans temporary files may have taken some of them."""
         assert self._directory is not None
         for name, (dtype, shape, _) in arrays.items():
-            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            size = int(math.prod(shape)) * np.dtype(dtype).itemsize
             try:
                 if size and os.stat(self._directory / name).st_size < size:
                     return False

@@ -90,6 +90,6 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, int]) -> None:
         """Note in the registry, every few seconds, which versions this query may need, so that older ones can go."""
         planner = self._planner
-        if planner.notes and "version" in end and monotonic() > self._noted + _NOTED:
+        if planner.notes and monotonic() > self._noted + _NOTED:
             self._noted = monotonic()
             planner.registry.needs(planner.query, end["version"])

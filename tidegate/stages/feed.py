@@ -163,7 +163,7 @@ def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Ar
             slice = Slice(**fields)
             view = versions.view(slice.oldest_version, slice.newest_version)
             if row is not None:
-                nothing, cut = ArrowBatch.trusted(_NOTHING), Cut(row, version, time)
+                nothing, cut = _NOTHING, Cut(row, version, time)
                 yield Arrived(nothing, view, version, [], clock=clock, cut=cut)
             if not slice.rows:
                 continue
@@ -187,12 +187,14 @@ def _rows(frames: Sequence[Frame], sizes: NDArray[np.int64]) -> NDArray[np.int64
 
 
 _KEPT = frozenset({"id", "source", "time", "phase"})
-_NOTHING = pa.table(
-    {
-        "id": pa.array([], pa.string()),
-        "source": pa.array([], pa.string()),
-        "time": pa.array([], pa.timestamp("us", "UTC")),
-    }
+_NOTHING = ArrowBatch.trusted(
+    pa.table(
+        {
+            "id": pa.array([], pa.string()),
+            "source": pa.array([], pa.string()),
+            "time": pa.array([], pa.timestamp("us", "UTC")),
+        }
+    )
 )
 
 
@@ -217,7 +219,7 @@ def _sifted(
             stamps = stamps[batch.kept]
         yield Arrived(batch, view, version, told, taken=stamps)
     if faults:  # they are yielded with a table, so there must be one
-        yield Arrived(ArrowBatch.trusted(_NOTHING), view, version, faults)
+        yield Arrived(_NOTHING, view, version, faults)
 
 
 def _taken(table: pa.Table, parts: Sequence[Any]) -> list[NDArray[np.int64] | None]:

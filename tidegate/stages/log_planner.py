@@ -23,7 +23,7 @@ import pyarrow as pa
 from tidegate.errors import SettingError, shown
 from tidegate.runs.cut import Cut
 from tidegate.runs.limits import BATCH_ROWS
-from tidegate.store.log import Log, Slice, read
+from tidegate.store.log import Log, Slice
 from tidegate.store.manifest import current
 from tidegate.store.storage import storage_at
 
@@ -58,6 +58,8 @@ class LogPlanner:
         self._log: Log | None = None
         #: The last cut at the end of the log: no append was under way that had an older version.
         self._standing = Cut(-1, -1, 0)
+        #: The versions for which there are index layers. A worker that finds none makes them.
+        self._prepared = 0, -1
 
     @property
     def log(self) -> Log:
@@ -114,34 +116,23 @@ class LogPlanner:
             row = self.log.cut(begin, most)
             # no tick: publications that appeared before it are still to come
             found = {"row": row, "version": self.log.slices(begin, row, 1)[-1].newest_version, "time": found["time"]}
-        for name in ("row", "version", "time", "clock"):  # earlier offsets may have none of the last three
-            if name in start:
-                found[name] = max(found.get(name, 0), start[name])
+        for name, value in start.items():
+            found[name] = max(found.get(name, 0), value)
         moved = any(found[name] != start.get(name) for name in found if name != "time")
         return found if moved else dict(start)
 
-    def cut(self, start: Mapping[str, int], end: Mapping[str, int]) -> Cut:
-        """The cut of the batch between two offsets. An earlier program wrote none: then it is what the last row was
-        stamped with, which stays the same.
-        """
-        if "time" in end:
-            return Cut.of_offset(end)
-        begin, row = start["row"], end["row"]
-        slices = self.log.slices(begin, row, 1) if row > begin else []
-        version = max(end.get("version", 0), slices[-1].newest_version if slices else 0)
-        appended = [frame.appended for frame in read(slices[-1])] if slices else []
-        return Cut(row, version, max(appended, default=end.get("clock", 0)))
-
     def references(self, start: Mapping[str, int], end: Mapping[str, int]) -> list[tuple[Any, ...]]:
         """What lies between two offsets, for ``reference``: at least one, which tells the cut."""
-        cut = self.cut(start, end)
+        cut = Cut.of_offset(end)
         clock = end["clock"] if end.get("clock") != start.get("clock") else None
         slices = self._slices(start["row"], end["row"]) or [Slice("", 0, 0, end["row"], 0, cut.version, cut.version)]
         if self._url:
             oldest, newest = slices[0].oldest_version, max(slices[-1].newest_version, cut.version)  # stamps never fall
-            manifest = current(storage_at(self._storage))
-            if manifest is None or not manifest.covers(oldest, newest):
-                self._prepare(oldest, newest)
+            if not self._prepared[0] <= oldest <= newest <= self._prepared[1]:
+                manifest = current(storage_at(self._storage))
+                if manifest is None or not manifest.covers(oldest, newest):
+                    self._prepare(oldest, newest)
+                self._prepared = oldest, newest
         return [(*slice, clock, *cut) for slice in slices]
 
     def whole(self) -> list[tuple[Any, ...]]:

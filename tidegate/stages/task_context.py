@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-__all__ = ["LocalTask", "batch_number", "local_property", "local_task", "partition_number", "query_id"]
+__all__ = ["LocalTask", "batch_number", "is_alone", "local_property", "local_task", "partition_number", "query_id"]
 
 
 class LocalTask(NamedTuple):
@@ -33,6 +33,11 @@ def local_task(task: LocalTask) -> Iterator[None]:
         yield
     finally:
         _LOCAL.reset(before)
+
+
+def is_alone() -> bool:
+    """Whether this process runs all tasks of the query."""
+    return _LOCAL.get() is not None
 
 
 def _of_spark() -> Any:

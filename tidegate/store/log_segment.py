@@ -122,6 +122,8 @@ class LogSegment(Closing):
         self.directory, self.first_row = directory, first_row
         self.file = data_file(directory, first_row)
         self.count, self.last = 0, DurableEntry(0, first_row, 0, 0)
+        #: A row, and how many batches end at it or before it.
+        self._asked = -1, 0
         self._index = os.open(index_file(directory, first_row), self._index_mode)
         try:
             self._begin()
@@ -194,8 +196,14 @@ class LogSegment(Closing):
         return found
 
     def frames_until(self, row: int) -> int:
-        """How many batches end at the row or before it."""
-        return bisect_right(range(self.count), row, key=lambda number: self.entry(number).end_row)
+        """How many batches end at the row or before it. Who reads on asks for the end, and next for where that was."""
+        if row > self.last.end_row:
+            return self.count
+        if row == self.last.end_row:
+            self._asked = row, self.count
+        elif row != self._asked[0]:
+            self._asked = row, bisect_right(range(self.count), row, key=lambda number: self.entry(number).end_row)
+        return self._asked[1]
 
 
 def segments(directory: Path) -> list[int]:
