@@ -1,8 +1,9 @@
-"""Principals that read their queues while a run writes them: ``python -m tests.broker.queue_readers CONFIG SEED NAME…``.
+"""Principals that read their queues while a run writes them.
 
-They read from their last number, acknowledge, read again what they know, and reconnect, until there is a file
-``CONFIG.done``; then they read to the end. What each queue said by number, and how far it was acknowledged, is written to
-``CONFIG.seen``. Any number that is missing, comes twice or says something else than before ends the process with an error.
+``python -m tests.broker.queue_readers CONFIG SEED PRINCIPAL…``: they read from their last number, acknowledge, read
+again what they know, and reconnect, until there is a file ``CONFIG.done``; then they read to the end. What each queue
+said by number, and how far it was acknowledged, is written to ``CONFIG.seen``. Any number that is missing, comes twice
+or says something else than before ends the process with an error.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from random import Random
 
 import pytest
@@ -16,11 +17,13 @@ from tidegate.broker import batch_record
 from tidegate.broker.batch_record import BatchRecord
 from tidegate.broker.process_run import ProcessRun
 from tidegate.errors import SettingError, StoreError
+from tidegate.runs.queue_sink import QueueSink
 from tidegate.runs.sinks import Callback, DriverSink, Sql
 from tidegate.runs.sources import FilesSource, KafkaSource, LogSource
 from tidegate.stages.combine import CombineStep
 from tidegate.stages.shard_state import ShardState
 from tidegate.store.notifications import NotificationStore
+from tidegate.store.queue_reader import QueueReader
 
 
 class Killed(BaseException):
@@ -260,8 +263,59 @@ def test_a_torn_line_was_not_begun_and_a_damaged_one_is_refused(tmp_path):
     path.write_bytes(data[:-3])
     with BatchRecord(str(tmp_path)) as record:
         assert (record.batch, record.offset, record.begun) == (2, {"row": 1}, {"row": 2})
-    damaged = bytearray(data)
-    damaged[20] ^= 1
-    path.write_bytes(damaged)
-    with pytest.raises(StoreError, match="a damaged line, with others behind it"):
-        BatchRecord(str(tmp_path))
+    for place, said in ((20, "a damaged line, with others behind it"), (-20, "a damaged line;"), (-1, "damaged line;")):
+        damaged = bytearray(data)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(StoreError, match=said):
+            BatchRecord(str(tmp_path))
+    path.write_bytes(data[:-9] + bytes(8) + b"\n")  # a sector that was not written yet
+    with BatchRecord(str(tmp_path)) as record:
+        assert (record.batch, record.begun) == (2, {"row": 2})
+
+
+def test_a_record_stays_large_where_there_is_no_room_for_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(batch_record, "_LARGE", 600)
+    sync, is_full = os.fsync, [True]
+
+    def full(file):
+        if is_full[0]:
+            raise OSError(28, "No space left on device")
+        sync(file)
+
+    with BatchRecord(str(tmp_path)) as record:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", full)
+            for batch in range(20):
+                record.begin(batch, {"row": batch})
+                record.end(ShardState())
+            assert [path.name for path in tmp_path.iterdir()] == ["batches.journal"]
+            large = (tmp_path / "batches.journal").stat().st_size
+            is_full[0] = False
+            record.begin(20, {"row": 20})
+        assert (tmp_path / "batches.journal").stat().st_size < large / 4
+    with BatchRecord(str(tmp_path)) as record:
+        assert (record.batch, record.offset, record.begun) == (20, {"row": 19}, {"row": 20})
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_a_sink_that_knows_later_batches_than_the_record_is_refused(tmp_path, kept):
+    """It would take the next batches, which have other publications, for those that it has."""
+    broker = Broker(tmp_path)
+    broker.registry.subscribe(tg.Subscription("all", "ann", "n >= 0"))
+
+    def published(number):
+        broker.log.append({"id": f"p{number}", "source": "z", "time": "2026-11-15T08:00:00Z", "n": number})
+        broker.run(sinks=[QueueSink(tmp_path / "queues", broker.registry)])
+
+    for number in range(3):
+        published(number)
+    record = tmp_path / "checkpoint" / "batches.journal"
+    whole = record.read_bytes()
+    record.write_bytes(b"".join(whole.splitlines(keepends=True)[:kept]))
+    with pytest.raises(StoreError, match=f"batches up to 2, which a sink has.*got {'one up to 0' if kept else 'none'}"):
+        published(3)
+    record.write_bytes(whole)
+    published(4)
+    with QueueReader(tmp_path / "queues") as queues:
+        assert [delivery.row for delivery in queues.read(queues.queue("ann"), 0).deliveries] == [0, 1, 2, 3, 4]

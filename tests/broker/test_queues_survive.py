@@ -22,6 +22,7 @@ import tidegate as tg
 from tests.broker.queue_readers import digest_of
 from tests.parts.killed_runs import Run, drawn, events, pattern
 from tests.parts.tied_process import tied
+from tests.registered import registered
 from tidegate.store.data_directory import DataDirectory
 
 PRINCIPALS = tuple(f"user{number}" for number in range(40))
@@ -53,7 +54,7 @@ class World(ExitStack):
 
     def __init__(self, directory, runner, total, rows):
         super().__init__()
-        self.config, self.total = directory / "run.toml", total
+        self.config, self.total, self.rows = directory / "run.toml", total, rows
         self.config.write_text(CONFIG.format(runner=runner, rows=rows))
         self.data = DataDirectory.made(directory / "broker", runner)
         self._registry = self.enter_context(tg.Registry(self.data.registry))
@@ -66,18 +67,16 @@ class World(ExitStack):
         self.publisher = threading.Thread(target=self._publish, daemon=True)
 
     def _subscribe(self, subscriptions):
-        given = [
-            dataclasses.replace(
-                one,
-                subscriber=PRINCIPALS[self._rng.integers(len(PRINCIPALS))],
-                deliver=DELIVER[self._rng.integers(len(DELIVER))],
-            )
-            for one in subscriptions
-        ]
+        """Subscribe in the name of principals, several of whom have the same ids."""
+        given = []
+        for one in subscriptions:
+            id, deliver = f"{one.id[0]}{int(one.id[1:]) % 30}", DELIVER[self._rng.integers(len(DELIVER))]
+            free = [name for name in PRINCIPALS if f"{name}/{id}" not in self.subscriptions]
+            given.append(dataclasses.replace(one, id=id, subscriber=str(self._rng.choice(free)), deliver=deliver))
+            self.subscriptions[given[-1].registered_id] = given[-1]
         self._registry.subscribe(given)
-        self.subscriptions |= {one.id: one for one in given}
-        self._living += [one.id for one in given]
-        self.steps.append(("subscribe", given))
+        self._living += [one.registered_id for one in given]
+        self.steps.append(("subscribe", list(map(registered, given))))
 
     def _unsubscribe(self):
         id = self._living.pop(self._rng.integers(len(self._living)))
@@ -122,19 +121,22 @@ def reading(world):
 
 def survived(world, kills, rng, patience):
     """Publish all, with so many kills of the run on the way, then run to the end."""
+    batches_between = world.total // world.rows // (kills + 1)
     world.publisher.start()
     readers = reading(world)
     try:
         for number in range(kills):
-            run, before, began = Run(world.config), world.committed(), time.monotonic()
+            run, seen, began = Run(world.config), {world.committed()}, time.monotonic()
             world.allow(world.total * (number + 1) // (kills + 1))
-            at_once = rng.uniform(0, 3) if rng.random() < 0.15 else None  # maybe while it starts
-            while world.committed() == before and (at_once is None or time.monotonic() < began + at_once):
+            batches = rng.randrange(1, 2 + batches_between)
+            at_once = rng.uniform(0, 3) if rng.random() < 0.15 else patience  # maybe while it starts
+            while len(seen) <= batches and time.monotonic() < began + at_once:
                 assert not run.is_over, world.config.with_suffix(".log").read_text()[-2000:]
                 assert readers.poll() is None, world.config.with_suffix(".readers").read_text()[-2000:]
-                assert time.monotonic() < began + patience
                 time.sleep(0.01)
-            time.sleep(rng.uniform(0, 0.7))
+                seen.add(world.committed())
+            assert at_once < patience or len(seen) > 1
+            time.sleep(rng.uniform(0, 0.3))
             run.kill()
         world.allow(world.total)
         world.publisher.join(patience * 5)
@@ -168,7 +170,7 @@ def expected(world):
     for one in table.select(["subscription_id", "time", "publication_ids", "score", "distance"]).to_pylist():
         subscription = world.subscriptions[one["subscription_id"]]
         queue = subscription.subscriber, subscription.destination
-        if subscription.id[0] in "pq":
+        if subscription.id[0] in "pq":  # a pattern
             said = tuple(one["publication_ids"]), (subscription.id,), one["time"], one["score"], one["distance"]
             queues[queue][said] += 1
         else:

@@ -8,8 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import tidegate as tg
+from tests.store.written_queues import few_frames_are_merged, filled
+from tidegate.broker.batch_record import BatchRecord
+from tidegate.runs.checkpoint import begun
+from tidegate.stages.shard_state import ShardState
 from tidegate.store import log_tail
+from tidegate.store.cursors import Cursors
+from tidegate.store.data_directory import DataDirectory
 from tidegate.store.log import read
+from tidegate.store.queue_directory import Queue
+from tidegate.store.queue_reader import QueueReader
+from tidegate.store.queues import Queues
 
 __all__ = ["KINDS", "FlippedKind"]
 
@@ -23,6 +32,9 @@ def reading(number: int, **attributes: Any) -> tg.Publication:
 class FlippedKind(ABC):
     """One kind of file."""
 
+    #: Whether opening it may write to it.
+    mends = False
+
     @abstractmethod
     def write(self, directory: Path) -> None:
         """Write a small one."""
@@ -34,6 +46,8 @@ class FlippedKind(ABC):
 
 class LogSegments(FlippedKind):
     """Two segments with frames of several columns."""
+
+    mends = True
 
     def write(self, directory: Path) -> None:
         with tg.Log(directory, segment_bytes=3000) as log:
@@ -82,4 +96,70 @@ class Snapshot(FlippedKind):
             return [list(engine), engine.publish(later)]
 
 
-KINDS: dict[str, FlippedKind] = {"log": LogSegments(), "snapshot": Snapshot()}
+class WrittenQueues(FlippedKind):
+    """Queues with merged files, a base, and journals of some frames, for a reader or for their writer."""
+
+    def __init__(self, opened: type[QueueReader]) -> None:
+        self._opened = opened
+        self.mends = opened is Queues
+
+    def write(self, directory: Path) -> None:
+        with few_frames_are_merged():
+            filled(directory, 12)
+            with Queues(directory) as writer:
+                assert writer.retain(size=1) > 0
+            filled(directory, 21)
+        files = [path.suffix for path in directory.iterdir()]
+        assert {".base", ".queues", ".journal", ".json"} <= set(files), files
+
+    def answers(self, directory: Path) -> list[Any]:
+        with self._opened(directory) as queues:
+            return [[queue, queues.last_batch, queues.read(queue, 0, 1000)] for queue in queues]
+
+
+class TheCursors(FlippedKind):
+    """Cursors of many queues. One that is not found begins with none acknowledged: then deliveries come again."""
+
+    queues = tuple(Queue(number, f"p{number}", "stream", f"{number:016x}") for number in range(60))
+
+    def write(self, directory: Path) -> None:
+        directory.mkdir()
+        with Cursors(directory / "cursors.db") as cursors:
+            cursors.acknowledge({queue: (queue.number + 1, 100) for queue in self.queues})
+
+    def answers(self, directory: Path) -> list[Any]:
+        with Cursors(directory / "cursors.db") as cursors:
+            some = [cursors.of(self.queues), *(cursors.of([queue]) for queue in self.queues[::20])]
+        return [all(number in (0, queue.number + 1) for queue, number in found.items()) for found in some]
+
+
+class TheRun(FlippedKind):
+    """What a data directory is, what its checkpoint belongs to, and the record of batches."""
+
+    mends = True
+
+    def write(self, directory: Path) -> None:
+        data = DataDirectory.made(directory, "process")
+        begun(str(data.checkpoint), "log a", True, 1, runner="process")
+        with BatchRecord(str(data.checkpoint)) as record:
+            for batch in range(4):
+                record.begin(batch, {"row": batch, "version": 3})
+                record.end(ShardState(token=f"t{batch}"))
+            record.begin(4, {"row": 4, "version": 3})
+
+    def answers(self, directory: Path) -> list[Any]:
+        data = DataDirectory.found(directory)
+        assert data is not None
+        known = begun(str(data.checkpoint), "log a", True, 1, runner="process")
+        with BatchRecord(str(data.checkpoint)) as record:
+            return [data.runner, known, record.batch, record.offset, record.begun, record.state]
+
+
+KINDS: dict[str, FlippedKind] = {
+    "log": LogSegments(),
+    "snapshot": Snapshot(),
+    "queues": WrittenQueues(QueueReader),
+    "queues-writer": WrittenQueues(Queues),
+    "cursors": TheCursors(),
+    "run": TheRun(),
+}

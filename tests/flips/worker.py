@@ -60,8 +60,8 @@ def _tried(kind: str, directory: Path, whole: dict[Path, bytes], number: int, ex
     except Exception as error:
         return f"other: {type(error).__name__} {error}; byte {at}, bit {bit} of {path.name}"
     finally:
-        for known in whole if kind == "log" else [path]:  # opening a log may mend it
-            if known.read_bytes() != whole[known]:
+        for known in whole if KINDS[kind].mends else [path]:
+            if not known.exists() or known.read_bytes() != whole[known]:
                 known.write_bytes(whole[known])
 
 

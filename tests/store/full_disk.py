@@ -24,9 +24,22 @@ import pyarrow as pa
 import tidegate as tg
 from tests.store.log_contents import ids
 from tests.store.writing import rows
+from tests.store.written_queues import NOTHING, NOTIFICATION, few_frames_are_merged, meanings, told
+from tidegate.broker import batch_record
+from tidegate.broker.batch_record import BatchRecord
+from tidegate.broker.process_run import ProcessRun
 from tidegate.errors import TidegateError
+from tidegate.runs.queue_sink import QueueSink
+from tidegate.runs.sources import LogSource
+from tidegate.stages.shard_state import ShardState
+from tidegate.store.cursors import Cursors
+from tidegate.store.data_directory import DataDirectory
+from tidegate.store.delivery_records import DeliveryKind
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.log_rows import LogRows
+from tidegate.store.queue_directory import Queue
+from tidegate.store.queue_reader import QueuePage, QueueReader
+from tidegate.store.queues import Queues
 
 __all__ = ["KINDS"]
 
@@ -163,6 +176,112 @@ class Checkpoint(Writing):
         return [int(part.name.split("-")[1]) for part in parts]
 
 
+class TheQueues(Writing):
+    """Queues of which three frames are merged already, and what is old is dropped each time."""
+
+    def write(self, root: Path, number: int) -> Any:
+        with few_frames_are_merged(), Queues(root / "queues") as queues:
+            for i in range(4):
+                queue, new = queues.make("ann"), queues.make(f"p{number}-{i}")
+                things = [(NOTIFICATION, 4 * number + i, b"x" * 9000, [(queue, 1), (new, 2)])]
+                queues.commit(queues.last_batch + 1, number, told(things), meanings)
+            queues.wait()
+            queues.retain(size=20 * PAGE)
+        return 4 * number + 3
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        with few_frames_are_merged(), Queues(root / "queues") as queues:  # with room merging and dropping go on
+            queues.make(f"with room {queues.last_batch}")
+            queues.commit(queues.last_batch + 1, 0, NOTHING, meanings)
+            queues.wait()
+            queues.retain(size=20 * PAGE)
+        with QueueReader(root / "queues") as queues:
+            page = queues.read(queues.queue("ann"), 0, 10_000)
+        numbers = [delivery.number for delivery in page.deliveries]
+        assert numbers == list(range(page.oldest, page.last + 1))
+        return [*self._dropped(page), *(delivery.row for delivery in page.deliveries)]
+
+    def _dropped(self, page: QueuePage) -> range:
+        return range(page.deliveries[0].row if page.deliveries else 1 << 20)
+
+
+class TheCursors(Writing):
+    queues = tuple(Queue(number, f"p{number}", "stream", f"{number:016x}") for number in range(300))
+
+    def write(self, root: Path, number: int) -> Any:
+        with Cursors(root / "cursors.db") as cursors:
+            cursors.acknowledge(dict.fromkeys(self.queues, (number, number)))
+        return number
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        with Cursors(root / "cursors.db") as cursors:
+            (found,) = set(cursors.of(self.queues).values())
+        return list(range(found + 1))
+
+
+class TheDataDirectory(Writing):
+    """A data directory is made again each time, under another name."""
+
+    def write(self, root: Path, number: int) -> Any:
+        DataDirectory.made(root / "data" / str(number), "process")
+        return number
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        found = [int(path.name) for path in (root / "data").iterdir() if DataDirectory.found(path) is not None]
+        for number in {int(path.name) for path in (root / "data").iterdir()} - set(found):
+            DataDirectory.made(root / "data" / str(number), "process")  # what the full disk left does not hinder it
+        return found
+
+
+class TheRecord(Writing):
+    """The record of batches, which is large already, so that it is written anew each time."""
+
+    def write(self, root: Path, number: int) -> Any:
+        batch_record._LARGE = 5 * PAGE
+        (root / "record").mkdir(exist_ok=True)
+        with BatchRecord(str(root / "record")) as record:
+            record.begin(record.batch + 1, {"row": number, "x": "x" * 4 * PAGE})
+            record.end(ShardState())
+        return number
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        with BatchRecord(str(root / "record")) as record:
+            offset = record.begun or record.offset
+        assert offset is not None
+        return list(range(offset["row"] + 1))
+
+
+class TheRun(Writing):
+    """A run of the runner process: its record, index snapshots, queues, and what patterns remember."""
+
+    def write(self, root: Path, number: int) -> Any:
+        data = DataDirectory(root / "broker", "process")
+        with tg.Registry(root / "run-registry.db") as registry:
+            if not number:
+                wheres = ("topk(2, 'PT1H', x)", *20 * ["x >= 0"])  # a frame of queues takes several pages
+                some = [tg.Subscription(f"s{i}{'s' * 500}", "ann", where) for i, where in enumerate(wheres)]
+                registry.subscribe(*some)
+            with tg.Log(root / "run-log", version=lambda: registry.version) as log:
+                log.append(rows([f"{number}"], x=pa.array([float(number)])))
+            source, sink = LogSource(root / "run-log", rows=1), QueueSink(data.queues, registry)
+            run = ProcessRun(source, registry, [sink], checkpoint=data.checkpoint, lateness=0.0)
+            run.start(available_now=True)
+            try:
+                run.wait()
+            finally:
+                run.close()
+        return number
+
+    def acknowledged(self, root: Path) -> list[Any]:
+        """What was matched and can be read; each number, and each publication, once."""
+        with QueueReader(root / "broker" / "queues") as queues, LogRows(root / "run-log") as reader:
+            found = queues.read(queues.queue("ann"), 0, 10_000).deliveries
+            assert [delivery.number for delivery in found] == list(range(1, len(found) + 1))
+            plain = [delivery.row for delivery in found if delivery.kind == DeliveryKind.PUBLICATION]
+            assert plain == list(range(len(plain)))
+            return [int(row["id"]) for row in reader.publications(plain)]
+
+
 KINDS: dict[str, Writing] = {
     "log": TheLog(),
     "gone": GoneRows(),
@@ -170,6 +289,11 @@ KINDS: dict[str, Writing] = {
     "layers": Layers(),
     "snapshot": Snapshot(),
     "checkpoint": Checkpoint(),
+    "queues": TheQueues(),
+    "cursors": TheCursors(),
+    "data": TheDataDirectory(),
+    "record": TheRecord(),
+    "run": TheRun(),
 }
 
 
@@ -181,15 +305,16 @@ def refused(kind: str, root: Path, step: int) -> int:
         try:
             with disk.almost_full(pages):
                 done.append(writing.write(root, number))
+            is_done = True
         except TidegateError as error:
-            count += 1
+            is_done, count = False, count + 1
             print(pages, error, file=sys.stderr)
         there = writing.acknowledged(root)
         if kind == "snapshot":
             assert there == done[-1:], (pages, there)  # the last that was saved, whole
         elif kind != "layers":
             assert set(done) <= set(there), (pages, there)
-        if done[-1] == number:
+        if is_done:
             return count
     raise AssertionError("a disk that is never large enough")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 
 import pytest
@@ -38,6 +39,28 @@ def test_beyond_the_end_nothing_of_a_call_is_acknowledged(tmp_path, number):
         with pytest.raises(StoreError, match="from 0 to 9, the last of the queue"):
             cursors.acknowledge({BOB: (1, 1), ANN: (number, 9)})
         assert cursors.of([ANN, BOB]) == {ANN: 0, BOB: 0}
+
+
+def test_a_number_that_was_not_written_so_is_never_believed(tmp_path):
+    """It would pass over deliveries that nobody has acknowledged."""
+    with Cursors(tmp_path / "cursors.db") as cursors:
+        cursors.acknowledge({ANN: (5, 9), BOB: (2, 2)})
+    with sqlite3.connect(tmp_path / "cursors.db") as database:
+        database.execute("UPDATE tidegate_cursors SET acknowledged = 7 WHERE epoch = 'a1'")
+    database.close()
+    with Cursors(tmp_path / "cursors.db") as cursors:
+        assert cursors.of([BOB]) == {BOB: 2}
+        for some in ([ANN], [ANN, BOB]):
+            with pytest.raises(StoreError, match="a cursor as it was written"):
+                cursors.of(some)
+
+
+@pytest.mark.parametrize("number", ["5", 5.0, None, True])
+def test_what_is_no_number_is_refused(tmp_path, number):
+    with Cursors(tmp_path / "cursors.db") as cursors:
+        with pytest.raises(StoreError, match="from 0 to 9, the last of the queue"):
+            cursors.acknowledge({ANN: (number, 9)})
+        assert cursors.of([ANN]) == {ANN: 0}
 
 
 def test_threads_acknowledge_at_once(tmp_path):

@@ -31,4 +31,5 @@ def test_what_was_acknowledged_is_there_after_a_disk_was_full(disk, step):
     command = [*_ALONE, sys.executable, "-m", "tests.store.full_disk", str(disk), str(step), *KINDS]
     process = subprocess.run(command, capture_output=True, check=False)
     assert process.returncode == 0, process.stderr.decode()[-2000:]
-    assert all(count >= (4 if step == 1 else 1) for count in orjson.loads(process.stdout).values()), process.stdout
+    for kind, count in orjson.loads(process.stdout).items():
+        assert count >= (4 if step == 1 and kind != "data" else 1), process.stdout  # which is one small file

@@ -5,44 +5,26 @@ from __future__ import annotations
 import os
 from random import Random
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parts.profiles import examples
+from tests.store.written_queues import (
+    NOTHING,
+    NOTIFICATION,
+    RETRACTED,
+    few_frames_are_merged,
+    filled,
+    meaning,
+    meanings,
+    told,
+)
 from tidegate.errors import SettingError, StoreError
 from tidegate.store import queue_reader as reader_module
-from tidegate.store import queues as queues_module
 from tidegate.store.queue_frames import Delivery
 from tidegate.store.queue_reader import QueueReader
-from tidegate.store.queues import Queues, Told
-
-NOTIFICATION, RETRACTED = 0, 2
-NONE = np.empty(0, np.int64)
-NOTHING = Told(NONE.astype(np.uint8), NONE, {}, NONE, NONE, NONE.astype(np.int32))
-
-
-def meaning(number):
-    return f"s{number} {'x' * (number % 7)}".encode()
-
-
-def meanings(numbers):
-    return [meaning(number) for number in numbers]
-
-
-def told(things):
-    """``things``: for each its kind, its row, what else there is to say, and its pairs (queue, subscription)."""
-    pairs = [(i, s, queue.number) for i, (_, _, _, matched) in enumerate(things) for queue, s in matched]
-    thing, subscription, queue = zip(*pairs, strict=True) if pairs else ((), (), ())
-    return Told(
-        np.array([kind for kind, *_ in things], np.uint8),
-        np.array([row for _, row, *_ in things], np.int64),
-        {i: more for i, (_, _, more, _) in enumerate(things) if more},
-        np.array(thing, np.int64),
-        np.array(subscription, np.int64),
-        np.array(queue, np.int32),
-    )
+from tidegate.store.queues import Queues
 
 
 class Oracle:
@@ -69,10 +51,9 @@ def drawn_things(random, queues):
 
 
 @pytest.fixture
-def small(monkeypatch):
-    """Few frames and files are merged already."""
-    monkeypatch.setattr(queues_module, "_FRAMES", 3)
-    monkeypatch.setattr(queues_module, "_FILES", 2)
+def small():
+    with few_frames_are_merged():
+        yield
 
 
 def check(reader, oracle, most, random):
@@ -93,9 +74,7 @@ def test_queues_are_lists(tmp_path_factory, seed, most):
     random = Random(seed)
     directory = tmp_path_factory.mktemp("queues")
     oracle, batch, living = Oracle(), 0, []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queues_module, "_FRAMES", 3)
-        patch.setattr(queues_module, "_FILES", 2)
+    with few_frames_are_merged():
         writer = Queues(directory, most=most)
         reader = QueueReader(directory, most=most)
         for _ in range(random.randrange(40)):
@@ -130,15 +109,6 @@ def test_queues_are_lists(tmp_path_factory, seed, most):
         reader.refresh()
         check(reader, oracle, most, random)
         reader.close()
-
-
-def filled(directory, batches=10, queues=3):
-    with Queues(directory) as writer:
-        made = [writer.make(f"p{i}") for i in range(queues)]
-        for batch in range(writer.last_batch + 1, batches):
-            things = [(NOTIFICATION, batch * 10 + i, b"", [(q, q.number) for q in made]) for i in range(2)]
-            writer.commit(batch, batch, told(things), meanings)
-            writer.wait()
 
 
 def test_a_torn_frame_is_cut_off_and_written_again(tmp_path):

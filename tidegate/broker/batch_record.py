@@ -61,14 +61,17 @@ class BatchRecord(Closing):
         end = 0
         for line in data.splitlines(keepends=True):
             try:
-                check, entry = int(line[:8], 16), orjson.loads(line[9:])
+                check = int(line[:8], 16)
             except ValueError:
-                check, entry = -1, None
-            if check != zlib.crc32(line[9:-1]) or not line.endswith(b"\n"):
-                if end + len(line) < len(data):
-                    got = "a damaged line, with others behind it"
+                check = -1
+            is_right = check == zlib.crc32(line[9:-1])
+            if not (is_right and line.endswith(b"\n")):
+                has_followers = end + len(line) < len(data)
+                if is_right or has_followers or not _is_torn(line):
+                    got = "a damaged line, with others behind it" if has_followers else "a damaged line"
                     raise StoreError("a record of batches as it was written", got, f"byte {end} of {self._path}")
                 break
+            entry = orjson.loads(line[9:-1])
             if entry["format"] != _FORMAT:
                 raise StoreError(f"a record of format {_FORMAT}", f"format {entry['format']}", str(self._path))
             self._take(entry)
@@ -149,6 +152,13 @@ class BatchRecord(Closing):
             finally:
                 os.close(self._file)
                 self._file = -1
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a line that is not right is one of which a crash has kept only a part: sectors that were not written
+    yet are missing, or zeros.
+    """
+    return not line.endswith(b"\n") or bytes(2) in line
 
 
 def _line(entry: dict[str, Any]) -> bytes:

@@ -84,7 +84,11 @@ class ProcessRun:
         self._clock, self._interval = clock, interval
         self._ahead = None if ahead is None else int(ahead * 1e6)
         self._settings = CombineSettings(int(lateness * 1e6), combinations, KEEP if keep is None else int(keep * 1e6))
-        self._lock = DirectoryLock(self._checkpoint)
+        self._opened = ExitStack()  # what close closes, the last first, also where a full disk fails one of them
+        self._opened.callback(DirectoryLock(self._checkpoint).release)
+        for sink in sinks:
+            self._opened.callback(sink.close)
+        self._opened.callback(source.close)
         self._begun = begun(self._checkpoint, source.identity, patterns, len(_SHARDS), runner="process")
         self.query = self._begun.query
         self.quarantine = Quarantine.at(quarantine or f"{self._checkpoint}/quarantine")
@@ -98,16 +102,29 @@ class ProcessRun:
     # --- starting and ending ----------------------------------------------------------------------------------------
 
     def start(self, available_now: bool = False) -> None:
-        """Start the run; with ``available_now`` it ends by itself when all that the source has now is done."""
+        """Start the run; with ``available_now`` it ends by itself when all that the source has now is done.
+
+        If that fails, everything is closed.
+        """
+        try:
+            self._start(available_now)
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, available_now: bool) -> None:
         self._registry.needs(self.query, 0)  # keep all versions until the first batch says which it needs
         version = self._registry.version
         self._registry.prepare(version, version)
         for sink in self._sinks:
             sink.begin(self.query)
         self._reader = reader_of(self._source, self.query, self._registry, self._clock, self._checkpoint)
+        self._opened.callback(self._reader.close)
         self._record = BatchRecord(self._checkpoint)
+        self._opened.callback(self._record.close)
         check_batches(self._sinks, self._record.batch, self._record.path)
         self._make_stages(self._reader)
+        self._opened.callback(forget, self.query)
         if self._record.batch >= 0:
             self.quarantine.begin(self._record.batch)
         self._thread = threading.Thread(target=self._run, args=(available_now,), name="tidegate-run", daemon=True)
@@ -147,14 +164,7 @@ class ProcessRun:
             return
         self._is_closed = True
         self._maintenance.stop()
-        with ExitStack() as closing:  # all of it, also where a full disk keeps the record from being written
-            closing.callback(self._lock.release)
-            for sink in self._sinks:
-                closing.callback(sink.close)
-            closing.callback(forget, self.query)
-            closing.callback(self._source.close)
-            closing.callback(self._reader.close)
-            closing.callback(self._record.close)
+        self._opened.close()
 
     def _tidy(self) -> None:
         """Have the registry, the sinks and the source drop what nobody can need any more. Called by the maintenance

@@ -26,6 +26,8 @@ from tidegate.store.log_tail import sync_directory
 __all__ = ["DataDirectory"]
 
 _FILE, _FORMAT = "format.json", 1
+#: How the name of a file begins that is written before it is ``format.json``; a crash may leave one.
+_ASIDE = f".{_FILE}-"
 
 
 class DataDirectory:
@@ -75,18 +77,20 @@ class DataDirectory:
 
     def _make(self) -> None:
         try:
-            if self.path.exists() and any(self.path.iterdir()):
+            if self.path.exists() and any(not path.name.startswith(_ASIDE) for path in self.path.iterdir()):
                 got = "a directory with other files"
                 raise StoreError("a data directory, or an empty one", got, str(self.path))
             self.path.mkdir(parents=True, exist_ok=True)
-            aside = self.path / f".{_FILE}-{os.getpid()}"
-            with aside.open("wb") as file:
-                file.write(checked_json.packed({"format": _FORMAT, "runner": self.runner}))
-                file.flush()
-                os.fsync(file.fileno())
-            with suppress(FileExistsError):  # another process has made it meanwhile
-                os.link(aside, self.path / _FILE)
-            aside.unlink()
+            aside = self.path / f"{_ASIDE}{os.getpid()}"
+            try:
+                with aside.open("wb") as file:
+                    file.write(checked_json.packed({"format": _FORMAT, "runner": self.runner}))
+                    file.flush()
+                    os.fsync(file.fileno())
+                with suppress(FileExistsError):  # another process has made it meanwhile
+                    os.link(aside, self.path / _FILE)
+            finally:
+                aside.unlink(missing_ok=True)
             sync_directory(self.path)
         except OSError as error:
             if isinstance(error, StoreError):

@@ -288,6 +288,8 @@ class Database:
             yield
         except DBAPIError as error:
             raise StoreError("a database that answers", _said(error.orig or error), str(self)) from None
+        except UnicodeDecodeError:
+            raise StoreError("texts of a database as they were written", "other bytes", str(self)) from None
         except (SQLAlchemyError, sqlite3.Error) as error:
             raise StoreError("a database that answers", _said(error), str(self)) from None
 

@@ -276,7 +276,10 @@ class Queues(QueueReader):
         """
         if before is None and size is None:
             raise SettingError("before or size", "neither")
-        return self._aside.submit(self._drop_oldest, before, size).result()  # never beside a merge
+        try:
+            return self._aside.submit(self._drop_oldest, before, size).result()  # never beside a merge
+        except OSError as error:
+            raise unusable(error, self.directory) from None
 
     def _drop_oldest(self, before: int | None, size: int | None) -> int:
         merged = [file for file in self._files if file.level > JOURNAL]
