@@ -136,7 +136,7 @@ def _in_process(settings: Config, source: Source, registry: Registry) -> Process
         if isinstance(output, KafkaOutput):
             at = f"run.runner of {settings.file}"
             raise SettingError('runner = "spark" for a sink of type kafka', '"process"', at)
-        sinks.append(output.open(registry))
+        sinks.append(output.open(registry, source))
     return ProcessRun(source, registry, sinks, **settings.run.settings(source))
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "EventHistory",
     "RefusedEvent",
     "check_replayed",
+    "events_of_table",
     "knows",
     "replayed",
     "retired",
@@ -108,13 +109,13 @@ def written(history: EventHistory, batch: Batch, found: Passed, taken: NDArray[n
     if isinstance(batch, ObjectBatch):
         history.remember(*_events_of_objects(batch, rows.tolist(), fates, fated.tolist()))
     else:
-        history.remember(*_events_of_table(batch, rows, fates, fated))
+        history.remember(*events_of_table(batch, rows, fates, fated))
 
 
-def _events_of_table(
+def events_of_table(
     batch: Batch, rows: NDArray[np.int64], fates: Fates, fated: NDArray[np.int64]
 ) -> tuple[list[BegunEvent], list[EndedEvent], list[RefusedEvent]]:
-    """What is to be written of these rows of a table, column by column."""
+    """What is to be written of these rows of a table, column by column; ``fated`` are their places in ``fates``."""
     fate, times = fates.fate[fated], batch.times()[rows]
     first: list[BegunEvent] = []
     ended: list[EndedEvent] = []

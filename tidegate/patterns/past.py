@@ -48,6 +48,8 @@ class Fates(NamedTuple):
 
     hash: NDArray[np.uint64]
     """128 bits of source, id and phase."""
+    row: NDArray[np.int64]
+    """The row in the log; −1 where the source has no rows."""
     time: NDArray[np.int64]
     fate: NDArray[np.int8]
     number: NDArray[np.int64]
@@ -212,7 +214,8 @@ class Past(Family):
         decided.stamp += n
         slot, item = told[0] if len(told) == 1 else (np.concatenate(parts) for parts in zip(*told, strict=True))
         stored.note_lengths()
-        self.fates = Fates(memory.hash.data[items], memory.time.data[items], fate, number, first, times)
+        hash, row, when = memory.hash.data[items], memory.row.data[items], memory.time.data[items]
+        self.fates = Fates(hash, row, when, fate, number, first, times)
         if (is_refused := fate < 0).any():
             counted = self.arrays.facts.refused
             for what, count in zip(*np.unique(fate[is_refused], return_counts=True), strict=True):

@@ -32,11 +32,11 @@ def session_of(config: Config) -> SparkSession:
 
 def flow_of(config: Config, spark: SparkSession, source: Source, registry: Registry) -> Flow:
     """The flow that the file describes."""
-    sinks = [_sink(output, spark, registry) for output in config.sinks]
+    sinks = [_sink(output, spark, registry, source) for output in config.sinks]
     return Flow(spark, source, registry, sinks, **config.run.settings(source))
 
 
-def _sink(output: Output, spark: SparkSession, registry: Registry) -> Sink:
+def _sink(output: Output, spark: SparkSession, registry: Registry, source: Source) -> Sink:
     if isinstance(output, KafkaOutput):
         return Kafka(spark, output.topic, {"kafka.bootstrap.servers": output.servers, **(output.options or {})})
-    return output.open(registry)
+    return output.open(registry, source)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import SettingError
-from tidegate.runs.sink_sections import SINKS, CallbackOutput, KafkaOutput, Output
-from tidegate.runs.source_sections import SOURCES, Input, KafkaInput
+from tidegate.runs.sink_sections import SINKS, CallbackOutput, HistoryOutput, KafkaOutput, Output
+from tidegate.runs.source_sections import SOURCES, GeneratorInput, Input, KafkaInput, LogInput
 from tidegate.runs.toml_sections import (
     KeyPosition,
     Kind,
@@ -222,12 +222,19 @@ def load(file: Path) -> Config:
     if not isinstance(sinks, list) or not sinks:
         raise whole.key("sinks").wrong("at least one section [[sinks]]", sinks)
     parts: dict[str, Any] = {name: section(cls, given.get(name, {}), whole.key(name)) for name, cls in SECTIONS.items()}
-    return Config(
-        file=file,
-        source=section(kind, source, at, ("type",)),
-        sinks=tuple(_sink(one, whole.key(f"sinks[{number}]")) for number, one in enumerate(sinks)),
-        **parts,
-    )
+    found_sinks = tuple(_sink(one, whole.key(f"sinks[{number}]")) for number, one in enumerate(sinks))
+    for place, sink in enumerate(found_sinks):
+        if isinstance(sink, HistoryOutput):
+            _check_history(kind, parts["run"], source["type"], whole.key(f"sinks[{place}]"))
+    return Config(file=file, source=section(kind, source, at, ("type",)), sinks=found_sinks, **parts)
+
+
+def _check_history(kind: type[Input], run: RunSection, source: str, at: KeyPosition) -> None:
+    """What a history has is read from a log, and is what patterns say."""
+    if kind not in (LogInput, GeneratorInput):
+        raise at.wrong("a log as source for a sink of type history", source)
+    if not run.patterns:
+        raise at.wrong("patterns = true for a sink of type history", run.patterns)
 
 
 def _with_data(given: dict[str, Any], whole: KeyPosition) -> dict[str, Any]:

@@ -14,12 +14,14 @@ from tidegate.runs.toml_sections import KeyPosition, count, key, location, numbe
 
 if TYPE_CHECKING:
     from tidegate.runs.sinks import Sink
+    from tidegate.runs.sources import Source
     from tidegate.store.registry import Registry
 
 __all__ = [
     "SINKS",
     "CallbackOutput",
     "ConsoleOutput",
+    "HistoryOutput",
     "KafkaOutput",
     "Output",
     "ParquetOutput",
@@ -35,7 +37,7 @@ class ParquetOutput:
     path: str = key(location)
     grouped: bool = key(truth, True)
 
-    def open(self, registry: Registry) -> Sink:
+    def open(self, registry: Registry, source: Source) -> Sink:
         from tidegate.runs.parquet_sink import Parquet
 
         return Parquet(self.path, grouped=self.grouped)
@@ -45,7 +47,7 @@ class ParquetOutput:
 class ConsoleOutput:
     """A line of JSON per notification, on standard output."""
 
-    def open(self, registry: Registry) -> Sink:
+    def open(self, registry: Registry, source: Source) -> Sink:
         from tidegate.runs.sinks import Console
 
         return Console(sys.stdout)
@@ -57,7 +59,7 @@ class SqlOutput:
 
     url: str = key(location)
 
-    def open(self, registry: Registry) -> Sink:
+    def open(self, registry: Registry, source: Source) -> Sink:
         from tidegate.runs.sinks import Sql
 
         return Sql(self.url)
@@ -105,7 +107,7 @@ class CallbackOutput:
 
     function: NamedFunction = key(_function)  # noqa: RUF009  (it makes a field)
 
-    def open(self, registry: Registry) -> Sink:
+    def open(self, registry: Registry, source: Source) -> Sink:
         from tidegate.runs.sinks import Callback
 
         return Callback(self.function.find())
@@ -120,14 +122,31 @@ class QueuesOutput:
     keep_seconds: float = key(number, 7 * 86_400.0)
     keep_bytes: int | None = key(count, None)
 
-    def open(self, registry: Registry) -> Sink:
+    def open(self, registry: Registry, source: Source) -> Sink:
         from tidegate.runs.queue_sink import QueueSink
 
         keep = timedelta(seconds=self.keep_seconds)
         return QueueSink(self.path, registry, most=self.most, keep=keep, size=self.keep_bytes)
 
 
-Output = ParquetOutput | ConsoleOutput | SqlOutput | KafkaOutput | CallbackOutput | QueuesOutput
+@dataclass(frozen=True)
+class HistoryOutput:
+    """The events of ``past`` patterns in a database, to be looked at. What they say is read from the log."""
+
+    url: str = key(location)
+    keep_seconds: float | None = key(number, None)
+    most: int | None = key(count, None)
+
+    def open(self, registry: Registry, source: Source) -> Sink:
+        from tidegate.runs.history_sink import HistorySink
+
+        keep = None if self.keep_seconds is None else timedelta(seconds=self.keep_seconds)
+        if source.log_path is None:
+            raise SettingError("a log as source for a sink of type history", source.identity)
+        return HistorySink(self.url, source.log_path, keep=keep, most=self.most)
+
+
+Output = ParquetOutput | ConsoleOutput | SqlOutput | KafkaOutput | CallbackOutput | QueuesOutput | HistoryOutput
 SINKS: dict[str, type[Output]] = {
     "parquet": ParquetOutput,
     "console": ConsoleOutput,
@@ -135,4 +154,5 @@ SINKS: dict[str, type[Output]] = {
     "kafka": KafkaOutput,
     "callback": CallbackOutput,
     "queues": QueuesOutput,
+    "history": HistoryOutput,
 }

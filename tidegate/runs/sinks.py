@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import StoreError
 from tidegate.model import FLAT, GROUPED
+from tidegate.patterns.past import Fates
 from tidegate.runs.cut import Cut
 from tidegate.runs.references import MatchReferences, RaisedReferences
 from tidegate.store.notifications import NotificationStore
@@ -74,6 +75,10 @@ class Notifications(Protocol):
     def references(self) -> MatchReferences | RaisedReferences:
         """The rows of the log and the numbers of the subscriptions."""
 
+    @property
+    def fates(self) -> Fates | None:
+        """What became of publications as parts of events; None where nobody asked about the past."""
+
 
 class Writer(Protocol):
     """The worker half of a sink, made anew for each task. Everything that reaches the workers is pickled."""
@@ -90,7 +95,7 @@ class WorkerHalf(Protocol):
 
     @property
     def form(self) -> str:
-        """What its writers take: ``flat``, ``grouped`` or ``references``."""
+        """What its writers take: ``flat``, ``grouped``, ``references`` or ``fates``."""
 
     def writer(self, batch: int, part: int) -> Writer: ...
 

@@ -40,6 +40,8 @@ class Source(ABC):
     """A source of publications. A checkpoint belongs to one ``identity``, because offsets mean nothing elsewhere."""
 
     identity: str
+    log_path: str | None = None
+    """The directory of the log whose rows its publications have; None where they have no rows."""
     stamps: ClassVar[bool] = False
     """Whether publications carry the version of the registry at which they appeared."""
     ticks: ClassVar[bool] = False
@@ -86,6 +88,7 @@ class LogSource(Source):
             raise SettingError(f"one of {', '.join(STARTING)} as starting", shown(starting))
         self.starting = starting
         self.path, self.rows, self.pieces = os.path.abspath(path), rows, pieces
+        self.log_path = self.path
         self._age = None if keep_seconds is None else timedelta(seconds=keep_seconds)
         self._size = keep_bytes
         self.identity = f"log {self.path}"
@@ -160,6 +163,7 @@ class GeneratorSource(Source):
         if publications is not None and publications < 1:
             raise SettingError("1 publication or more", f"{publications}")
         self.log = LogSource(directory, rows=rows)
+        self.log_path = self.log.path
         self._directory, self._seed, self._rate, self._total = os.fspath(directory), seed, rate, publications
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None

@@ -24,10 +24,11 @@ from tidegate import array_bundle
 from tidegate.index import notification_tables
 from tidegate.index.versioned import View
 from tidegate.patterns import Combine, Raised
+from tidegate.patterns.past import Fates
 from tidegate.patterns.pattern import NEVER
 from tidegate.runs.references import RaisedReferences
 from tidegate.runs.sinks import COUNTS, Receipt, WorkerHalf
-from tidegate.stages.live_shard import live_shard, stepped
+from tidegate.stages.live_shard import fates_of, live_shard, stepped
 from tidegate.stages.select import Subscriptions
 from tidegate.stages.shard_parts import ShardFiles
 from tidegate.stages.shard_state import CombineSettings, PartReference, ShardChanges, ShardState, StepRecord
@@ -101,7 +102,8 @@ class CombineStep:
                 files.tidy(shard, batch, known.files | fresh.files)
             counts = {**live.counts, "state_bytes": live.arrays.nbytes, "waiting": live.waiting, "sizes": live.sizes()}
             counts.pop("late")  # counts those of this shard only; the select stage counts all
-        told = RaisedBatch(raised, view)
+            fates = fates_of(live)
+        told = RaisedBatch(raised, view, fates)
         return told, {"notifications": told.notifications, "shard": shard, **counts}, fresh
 
     def _changes(self, live: Combine, view: View, shard: int, version: int, oldest: int, newest: int) -> ShardChanges:
@@ -124,8 +126,8 @@ class CombineStep:
 class RaisedBatch:
     """The notifications of patterns in the form that sinks take (``sinks.Notifications``)."""
 
-    def __init__(self, raised: Raised, view: View) -> None:
-        self._raised, self._view = raised, view
+    def __init__(self, raised: Raised, view: View, fates: Fates | None = None) -> None:
+        self._raised, self._view, self.fates = raised, view, fates
         self._numbers = view.numbers(raised.owner).astype(np.int32)
         self.notifications = len(raised)
 

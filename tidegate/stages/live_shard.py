@@ -20,11 +20,12 @@ from numpy.typing import NDArray
 from tidegate.machine_cache import cache_directory
 from tidegate.patterns import Combine, Raised
 from tidegate.patterns.memory import LONG_AGO, Arrivals
+from tidegate.patterns.past import Fates, Past
 from tidegate.stages.shard_parts import ShardFiles, read_pieces
 from tidegate.stages.shard_state import TOGETHER, PartReference, ShardChanges, ShardState, StepRecord
 from tidegate.stages.task_context import is_alone
 
-__all__ = ["built", "forget", "live_shard", "stepped"]
+__all__ = ["built", "fates_of", "forget", "live_shard", "stepped"]
 
 #: Shards that this process has mapped, or has in its memory.
 _MAPPED: dict[tuple[str, int], Combine] = {}
@@ -106,6 +107,7 @@ def stepped(shard: Combine, step: StepRecord, files: ShardFiles, ids: bool = Fal
             pieces = read_pieces(files.read(part.file), f"{files.location}/{part.file}")
             arrivals += [piece.taken_by(shard, clock, settings.lateness) for piece in pieces]
     first = clocks.first() if shard.clock is None else None
+    _past(shard).fates = None
     raised = shard.take(arrivals, clocks.end, first, ids)
     if clocks.newest is not None:
         facts.newest = clocks.newest
@@ -114,6 +116,17 @@ def stepped(shard: Combine, step: StepRecord, files: ShardFiles, ids: bool = Fal
     if len(gone):
         shard.dismiss(gone)
     return raised
+
+
+def fates_of(shard: Combine) -> Fates | None:
+    """What became of the publications of the last batch as parts of events; None if nobody asked about the past."""
+    return _past(shard).fates
+
+
+def _past(shard: Combine) -> Past:
+    found = shard.families[Past.name]
+    assert isinstance(found, Past)
+    return found
 
 
 def _changed(shard: Combine, name: str | None, clocks: _Clocks, files: ShardFiles) -> NDArray[np.int64]:

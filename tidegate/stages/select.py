@@ -21,6 +21,7 @@ from tidegate.index import Matches, notification_tables
 from tidegate.index.shapes import look_up_with, looked_up_with
 from tidegate.index.versioned import View
 from tidegate.patterns.memory import rowless
+from tidegate.patterns.past import Fates
 from tidegate.records.row_objects import row_objects
 from tidegate.runs.references import MatchReferences
 from tidegate.shapes.sphere_group import ShapeLookup
@@ -84,6 +85,7 @@ class SelectedBatch:
         self.ahead, self.cut = arrived.ahead, arrived.cut
         self.publications = self.batch.length
         self.seconds = 0.0
+        self.fates: Fates | None = None  # patterns judge events, in the next stage
 
     @cached_property
     def _matches(self) -> Matches:

@@ -121,10 +121,20 @@ class History(Closing):
             if self._state is None:
                 state = self._steady(self._read_state)
                 self._steady_call(lambda: self._lease.take(state.identity))
-                self._state = self._steady(self._read_state)
+                try:
+                    self._steady(self._check_writer)
+                    self._state = self._steady(self._read_state)
+                except BaseException:
+                    self._lease.release()
+                    raise
                 self._sure_until = time.monotonic() + _SURE
             elif time.monotonic() > self._sure_until:
                 self._steady_call(self._reclaim)
+
+    def _check_writer(self, connection: Connection) -> None:
+        """Raise if not engines write this history, but a run."""
+        if history_reads.run(connection) is not None:
+            raise StoreError("a history that engines write", "one that a run writes", self.url)
 
     def remember(
         self, first: Sequence[BegunEvent], ended: Sequence[EndedEvent], refused: Sequence[RefusedEvent]

@@ -20,6 +20,7 @@ from tidegate.store.history_tables import (
     EVENTS,
     PARTS,
     REFUSALS,
+    RUN,
     STATE,
     Event,
     HistoryState,
@@ -34,11 +35,15 @@ __all__ = [
     "ends",
     "event",
     "events",
+    "first_since",
     "firsts",
     "has_elder",
     "ids",
     "named",
+    "newest_time",
     "refused",
+    "run",
+    "running",
     "state",
 ]
 
@@ -52,6 +57,40 @@ def state(connection: Connection) -> HistoryState | None:
     """The state of the history; None if it has none."""
     row = connection.execute(_STATES).first()
     return None if row is None else HistoryState(*row)
+
+
+def run(connection: Connection) -> tuple[str, int] | None:
+    """The run that writes the history and the last batch that it wrote; None if engines write it."""
+    row = connection.execute(select(RUN.c.query, RUN.c.batch)).first()
+    return None if row is None else (row.query, int(row.batch))
+
+
+def running(connection: Connection) -> list[tuple[int, str, str]]:
+    """Number, source and id of each event that is running, in order of the numbers."""
+    e = EVENTS.c
+    some = select(e.seq, e.source, e.id).outerjoin_from(EVENTS, ENDS, ENDS.c.first == e.seq).order_by(e.seq)
+    rows = connection.execute(some.where(e.end_at.is_(None), ENDS.c.seq.is_(None)))
+    return [(int(seq), as_given(source), as_given(id)) for seq, source, id in rows]
+
+
+def newest_time(connection: Connection) -> int | None:
+    """The time of the publication with the largest number; None if there is none."""
+    newest = [
+        connection.execute(select(table.c.seq, table.c.time).order_by(table.c.seq.desc()).limit(1)).first()
+        for table in (EVENTS, ENDS)
+    ]
+    return max(((row.seq, int(row.time)) for row in newest if row is not None), default=(0, None))[1]
+
+
+def first_since(connection: Connection, time: int, after: int) -> int | None:
+    """The smallest number above ``after`` of a publication that is not older than ``time``; None if there is none."""
+    found = [
+        connection.execute(
+            select(table.c.seq).where(table.c.seq > after, table.c.time >= time).order_by(table.c.seq).limit(1)
+        ).scalar()
+        for table in (EVENTS, ENDS)
+    ]
+    return min((int(seq) for seq in found if seq is not None), default=None)
 
 
 def ids(connection: Connection, low: int, high: int) -> dict[int, str]:

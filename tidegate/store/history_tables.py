@@ -17,10 +17,11 @@ from tidegate.errors import SettingError, shown
 from tidegate.model import NAME_LENGTH
 from tidegate.store.database import NUMBER, OPTIONS, words
 from tidegate.store.schema import SchemaPart
+from tidegate.store.version_readers import QUERY_LENGTH
 
 __all__ = [
-    "COUNTS", "ELDERS", "ENDS", "EVENTS", "PART", "PARTS", "REFUSALS", "STATE", "TABLES", "Event", "HistoryState",
-    "ReplayedPublication", "as_given", "as_kept", "halves", "new_mark",
+    "COUNTS", "ELDERS", "ENDS", "EVENTS", "PART", "PARTS", "REFUSALS", "RUN", "STATE", "TABLES", "Event",
+    "HistoryState", "ReplayedPublication", "as_given", "as_kept", "halves", "new_mark",
 ]  # fmt: skip
 
 #: Parts of the index of ids. New ids are put at the end of a part, so that writing touches few pages of the index
@@ -38,6 +39,15 @@ STATE = Table(
     Column("last", NUMBER, nullable=False),
     Column("refused", NUMBER, nullable=False),
     Column("elders", NUMBER, nullable=False),
+    **OPTIONS,
+)
+#: The run that writes the history, by the name of its query, and the last batch that it wrote; no row if engines do.
+RUN = Table(
+    "tidegate_history_run",
+    TABLES,
+    Column("one", NUMBER, primary_key=True, autoincrement=False),
+    Column("query", words(QUERY_LENGTH), nullable=False),
+    Column("batch", NUMBER, nullable=False),
     **OPTIONS,
 )
 #: A row per publication that began an event.
@@ -120,7 +130,12 @@ def _ends_of_the_source(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE {ENDS.name} DROP COLUMN {quote('source')}"))
 
 
-PART = SchemaPart("history", (_create, _ends_of_the_source))
+def _runs(connection: Connection) -> None:
+    """Only engines wrote histories of version 2."""
+    RUN.create(connection, checkfirst=True)
+
+
+PART = SchemaPart("history", (_create, _ends_of_the_source, _runs))
 
 
 class ReplayedPublication(NamedTuple):

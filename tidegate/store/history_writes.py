@@ -22,6 +22,7 @@ from tidegate.store.history_tables import (
     EVENTS,
     PARTS,
     REFUSALS,
+    RUN,
     STATE,
     TABLES,
     HistoryState,
@@ -29,7 +30,17 @@ from tidegate.store.history_tables import (
     halves,
 )
 
-__all__ = ["NO_ELDERS", "forget", "replaced", "write_elders", "write_ends", "write_events", "write_refused"]
+__all__ = [
+    "NO_ELDERS",
+    "begin_run",
+    "forget",
+    "is_new_batch",
+    "replaced",
+    "write_elders",
+    "write_ends",
+    "write_events",
+    "write_refused",
+]
 
 #: Refused publications that are kept to be looked at, the newest. All are counted.
 REFUSED = 10_000
@@ -114,6 +125,19 @@ _OLD_REFUSALS = delete(REFUSALS).where(REFUSALS.c.number <= bindparam("upto"))
 _COUNT_MORE = (
     update(COUNTS).where(COUNTS.c.reason == bindparam("which")).values(count=COUNTS.c.count + bindparam("more"))
 )
+
+
+def begin_run(connection: Connection, query: str) -> None:
+    """Note that a run of this query writes the history from now on."""
+    connection.execute(RUN.insert(), {"one": 1, "query": query, "batch": -1})
+
+
+def is_new_batch(connection: Connection, batch: int) -> bool:
+    """Note that the run has written a batch; False if it had written that one, or a later one, already."""
+    return connection.execute(_NEXT_BATCH, {"given": batch}).rowcount == 1
+
+
+_NEXT_BATCH = update(RUN).where(RUN.c.batch < bindparam("given")).values(batch=bindparam("given"))
 
 
 def write_elders(connection: Connection, rows: Iterable[tuple[bytes, int, int, int]], after: int) -> None:

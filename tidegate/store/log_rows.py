@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -62,17 +62,31 @@ class LogRows(Closing):
         found: list[dict[str, Any]] = [{}] * len(wanted)
         if len(wanted):
             with self._lock:
-                self._refresh(int(wanted.max()), int(wanted.min()))
-                order = np.argsort(wanted, kind="stable")
-                firsts = np.array([*self._firsts, np.iinfo(np.int64).max], np.int64)
-                cuts = np.searchsorted(wanted[order], firsts)
-                for first, low, high in zip(self._firsts, cuts, cuts[1:], strict=False):
-                    if low < high:
-                        self._read(first, wanted, order[low:high], fields, found)
+                for places, table in self._tables(wanted, found):
+                    for place, row in zip(places.tolist(), row_objects(table, fields), strict=True):
+                        found[place] = row
                 gone = [place for place, publication in enumerate(found) if not publication]
                 for place, publication in zip(gone, self._gone.find(wanted[gone]) if gone else (), strict=True):
                     found[place] = (publication or {}) | _GONE
         return found
+
+    def tables(self, rows: Sequence[int] | _Rows) -> list[tuple[_Rows, pa.Table]]:
+        """The publications of some rows as tables, each with their places among the rows. There are several where their
+        schemas differ. Rows that the log has dropped or given up are in none.
+        """
+        wanted = np.asarray(rows, np.int64)
+        with self._lock:
+            return list(self._tables(wanted, [{}] * len(wanted))) if len(wanted) else []
+
+    def _tables(self, wanted: _Rows, lost: list[dict[str, Any]]) -> Iterator[tuple[_Rows, pa.Table]]:
+        """The same one after the other; what was given up gets ``_LOST`` at its place in ``lost``."""
+        self._refresh(int(wanted.max()), int(wanted.min()))
+        order = np.argsort(wanted, kind="stable")
+        firsts = np.array([*self._firsts, np.iinfo(np.int64).max], np.int64)
+        cuts = np.searchsorted(wanted[order], firsts)
+        for first, low, high in zip(self._firsts, cuts, cuts[1:], strict=False):
+            if low < high:
+                yield from self._read(first, wanted, order[low:high], lost)
 
     def _refresh(self, last: int, first: int) -> None:
         """Know the segments of now, of which those that were dropped are closed, and that all rows are durable."""
@@ -123,9 +137,9 @@ class LogRows(Closing):
         return found
 
     def _read(
-        self, first: int, rows: _Rows, places: _Rows, fields: Collection[str] | None, found: list[dict[str, Any]]
-    ) -> None:
-        """Put the publications of some rows of a segment, which stand at these places in order, into what is found."""
+        self, first: int, rows: _Rows, places: _Rows, lost: list[dict[str, Any]]
+    ) -> Iterator[tuple[_Rows, pa.Table]]:
+        """The publications of some rows of a segment, which stand at these places in order."""
         segment = self._segment(first)
         if segment is None:  # dropped a moment ago
             return
@@ -137,15 +151,13 @@ class LogRows(Closing):
             begin, schema_at, batch = self._frame(segment, int(numbers[low]))
             if batch is None:
                 for place in places[low:high].tolist():
-                    found[place] = _LOST.copy()
+                    lost[place] = _LOST.copy()
                 continue
             batches, at = groups.setdefault((first, schema_at), ([], []))
             batches.append(_picked(batch, wanted[low:high] - begin))
             at.append(places[low:high])
         for batches, at in groups.values():
-            table = pa.Table.from_batches(batches)
-            for place, row in zip(np.concatenate(at).tolist(), row_objects(table, fields), strict=True):
-                found[place] = row
+            yield np.concatenate(at), pa.Table.from_batches(batches)
 
     def _frame(self, segment: RowSegment, number: int) -> tuple[int, int, pa.RecordBatch | None]:
         key = segment.first_row, number
