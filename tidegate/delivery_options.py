@@ -55,6 +55,8 @@ def destination_of(deliver: Deliver) -> str:
 
 def deliver_of(destination: str) -> Any:
     """The choice that a text stands for; a text that stands for none comes back, for ``checked_deliver`` to refuse."""
+    if destination in _WORDS:
+        return destination
     kind, colon, name = destination.partition(":")
     return {_WEBHOOK: name} if kind == _WEBHOOK and colon else destination
 

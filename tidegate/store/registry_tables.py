@@ -229,7 +229,8 @@ def as_row(fields: Sequence[Any]) -> StoredSubscription:
         _refuse(fields)
     since, until, id, subscriber, expression, begin, end, asked, initial, names, expired, destination = fields
     times = (None if begin is None else when(begin, fields), None if end is None else when(end, fields))
-    told, place = _fields(names, fields), _destination(destination, fields)
+    told = "all" if names is None else _fields(names, fields)
+    place = STREAM if destination is None else _destination(destination, fields)
     return StoredSubscription(
         since, until, id, subscriber, expression, *times, asked, bool(initial), told, bool(expired), place, True
     )
