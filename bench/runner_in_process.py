@@ -257,7 +257,7 @@ def _latency(report: Report, folder: Path, registry: tg.Registry, append: int, s
         while run.status.publications < count * append:
             assert not run.wait(0.01)
         run.stop()
-    registry.unsubscribe(marked)
+    registry.unsubscribe(f"bench/{marked}")
     ms = 1000 * np.array([seen[f"p{i}"] - sent[i] for i in range(_WARM, count) if f"p{i}" in seen])
     syncs = 1000 * np.array([second for second in synced[_WARM:] if second])
     p50, p99, sync50, sync99 = (float(np.percentile(x, q)) for x in (ms, syncs) for q in (50, 99))
