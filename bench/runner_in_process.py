@@ -6,6 +6,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from time import perf_counter, process_time, sleep
@@ -60,7 +61,8 @@ def main(quick: bool = False) -> None:
             say(f"{n:,} subscriptions")
             for begin in range(0, n, 50_000):
                 registry.subscribe(*work.subscriptions(begin, min(n, begin + 50_000)))
-            expected = _ids(tg.Engine(registry).publish(publications))
+            named = (replace(one, id=f"{one.subscriber}/{one.id}") for one in registry)  # as runs name them
+            expected = _ids(tg.Engine(named).publish(publications))
             for append in (rows for size, rows in SIZES if size == n):
                 say(f"  drained, appends of {append:,}")
                 _drained(report, folder / f"drained-{append}", registry, publications, append, expected)
