@@ -6,6 +6,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 from time import perf_counter, process_time, sleep
@@ -60,7 +61,8 @@ def main(quick: bool = False) -> None:
             say(f"{n:,} subscriptions")
             for begin in range(0, n, 50_000):
                 registry.subscribe(*work.subscriptions(begin, min(n, begin + 50_000)))
-            expected = _ids(tg.Engine(registry).publish(publications))
+            named = (replace(one, id=f"{one.subscriber}/{one.id}") for one in registry)  # as runs name them
+            expected = _ids(tg.Engine(named).publish(publications))
             for append in (rows for size, rows in SIZES if size == n):
                 say(f"  drained, appends of {append:,}")
                 _drained(report, folder / f"drained-{append}", registry, publications, append, expected)
@@ -257,7 +259,7 @@ def _latency(report: Report, folder: Path, registry: tg.Registry, append: int, s
         while run.status.publications < count * append:
             assert not run.wait(0.01)
         run.stop()
-    registry.unsubscribe(marked)
+    registry.unsubscribe(f"bench/{marked}")
     ms = 1000 * np.array([seen[f"p{i}"] - sent[i] for i in range(_WARM, count) if f"p{i}" in seen])
     syncs = 1000 * np.array([second for second in synced[_WARM:] if second])
     p50, p99, sync50, sync99 = (float(np.percentile(x, q)) for x in (ms, syncs) for q in (50, 99))

@@ -15,7 +15,6 @@ from tests.patterns.strategies import lasting, looks_back, scripts, thrown
 from tests.pipeline.lane import Lane, Stream, at_seconds, subscription
 from tests.pipeline.references import Referred, check
 from tests.pipeline.test_combine import TROUBLES, trouble
-from tidegate import array_bundle
 from tidegate.broker.process_run import ProcessRun
 from tidegate.patterns import memory
 from tidegate.runs.sources import FilesSource
@@ -40,7 +39,7 @@ class ReferringLane(Lane):
     def subscribe(self, *subscriptions):
         for one in subscriptions:
             self.registry.subscribe(one)
-            self.names[self.registry.version] = one.id
+            self.names[self.registry.version] = f"{one.subscriber}/{one.id}"
 
     def checked(self):
         return check(self.sink.told, self.log, self.names)
@@ -83,7 +82,7 @@ def test_rows_are_those_of_the_publications_that_are_named(
             elif what == "subscribe":
                 lane.subscribe(operand)
             elif what == "unsubscribe":
-                lane.registry.unsubscribe(operand)
+                lane.registry.unsubscribe(f"ann/{operand}")
         lane.batch()
         lane.checked()
 
@@ -155,30 +154,3 @@ def test_sources_without_rows_have_none(tmp_path, cache):
         assert one["count"] > 0
         assert set(one["fields"]["row"]) == {-1}
         assert set(one["fields"].get("rows", [-1])) == {-1}
-
-
-def test_states_and_parts_from_before_there_were_rows_have_none(tmp_path, cache, monkeypatch):
-    """What came before names no row, what comes after does; both are in the same windows."""
-    lane, stream = ReferringLane(tmp_path, lateness=1), Stream(5)
-    with monkeypatch.context() as older:
-        older.setattr(combine, "_MOST_STEPS", 2)  # a snapshot, and parts since
-        lane.subscribe(*(subscription(number) for number in range(7)))
-        for _ in range(4):
-            lane.publish(stream.frame(20))
-    for file in (tmp_path / "patterns").iterdir():
-        arrays, facts = array_bundle.read(file)
-        kept = {name: array for name, array in arrays.items() if name.split("/")[-1] not in ("row", "waiting-row")}
-        assert file.name.startswith("change") or len(kept) < len(arrays)
-        file.write_bytes(array_bundle.packed(kept, facts))
-    assert all(lane.known(shard).snapshot and lane.known(shard).steps for shard in range(2))
-    lane.states = {key: state.replace('"format":3', '"format":2') for key, state in lane.states.items()}
-    trouble(cache, "another machine")
-    before, lane.sink = lane.log.end, Referred()
-    for frame in (stream.frame(20), stream.last()):
-        lane.publish(frame)
-    named = [
-        zip(one["fields"]["rows"], one["fields"]["ids"], strict=True) for one in lane.sink.told if not one["plain"]
-    ]
-    told = {(row, int(id[1:])) for pairs in named for row, id in pairs}
-    assert {row == number for row, number in told if number >= before} == {True}
-    assert {row for row, number in told if number < before} == {-1}
