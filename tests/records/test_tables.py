@@ -32,7 +32,7 @@ from tidegate.index.batch import ArrowBatch
 from tidegate.model import RESERVED, micros, zoned
 from tidegate.records import columns, expand, expand_attributes, tables
 from tidegate.records.json_column import field
-from tidegate.records.single_row import record_batch
+from tidegate.records.uniform_rows import record_batch
 from tidegate.rejected_row import RejectedRow
 from tidegate.testing import subscriptions
 from tidegate.time_zones import TimeZone
@@ -254,12 +254,19 @@ def test_names_of_their_own_do_not_fill_the_memory():
             }
 
 
-@given(publications(most=1))
+@given(publications(most=3), st.lists(st.sampled_from([5, 5.0, 5.5, 2**53 + 1, "a"]), min_size=3, max_size=3))
 @examples(200)
-def test_a_publication_alone_has_the_columns_of_a_table(given):
-    found, wanted = record_batch(given[0]), tables.table(given)
+def test_publications_of_one_kind_have_the_columns_of_a_table(given, values):
+    found = record_batch(given)
     if found is None:
-        assert any(isinstance(value, list) for value in given[0].attributes.values())
-        return
-    found.validate(full=True)
-    assert pa.Table.from_batches([found]).equals(wanted)
+        kinds = [[(name, type(value)) for name, value in p.attributes.items()] for p in given]
+        assert any(kind is list for some in kinds for _, kind in some) or len(given) > 1
+    else:
+        found.validate(full=True)
+        assert pa.Table.from_batches([found]).equals(tables.table(given, marked=True), check_metadata=True)
+    alike = [tg.Publication("p", "z7", "2026-11-15T12:00:00Z", {"n": value}, location=(1, 2)) for value in values]
+    found, kinds = record_batch(alike), {tables.kinds_of(p, None)["n"] for p in alike}
+    if found is None:  # 5 and 5.0 need marks
+        assert len(kinds) > 1 or (5.0 in values and {int, float} == set(map(type, values)))
+    else:
+        assert pa.Table.from_batches([found]).equals(tables.table(alike, marked=True), check_metadata=True)

@@ -18,8 +18,8 @@ from tidegate.index.batch import ArrowBatch
 from tidegate.model import Publication
 from tidegate.records.given import Given, as_publications
 from tidegate.records.integer_marks import marked_names, with_marks
-from tidegate.records.single_row import record_batch
 from tidegate.records.tables import apart, kinds_of
+from tidegate.records.uniform_rows import record_batch
 from tidegate.time_zones import TimeZone, Zone
 
 __all__ = ["CheckedBatches", "PendingAppend", "bundles"]
@@ -96,7 +96,10 @@ def _together(group: Sequence[PendingAppend]) -> list[pa.RecordBatch] | None:
     with suppress(Exception):
         if isinstance(group[0].publications, pa.Table):
             return _checked(pa.concat_tables([arrival.publications for arrival in group]))
-        found = _tables([p for arrival in group for p in arrival.publications])
+        publications = [p for arrival in group for p in arrival.publications]
+        if batches := _uniform(publications):
+            return batches
+        found = _tables(publications)
         return _checked(found[0]) if len(found) == 1 else None
     return None
 
@@ -104,17 +107,30 @@ def _together(group: Sequence[PendingAppend]) -> list[pa.RecordBatch] | None:
 def _batches(publications: pa.Table | list[Publication]) -> list[pa.RecordBatch]:
     if isinstance(publications, pa.Table):
         return _checked(publications)
-    if len(publications) == 1 and (batch := record_batch(publications[0])) is not None:
-        return [batch]  # checked as an object
+    if batches := _uniform(publications):
+        return batches
     return [batch for each in _tables(publications) for batch in _checked(each)]
+
+
+def _uniform(publications: list[Publication]) -> list[pa.RecordBatch]:
+    """Batches of publications of one kind, which were checked when they were made; none where they are not."""
+    batch = record_batch(publications) if 0 < len(publications) <= _ROWS else None
+    return [] if batch is None else _cut(batch)
 
 
 def _checked(publications: pa.Table) -> list[pa.RecordBatch]:
     """Plain columns, as matchers read them and so as they will be mapped: no dictionaries, no views, one type each."""
     found = ArrowBatch(publications)
     batch = with_marks(pa.record_batch(found.arrays), publications)
-    pieces = max(1, -(-found.length // _ROWS), min(batch.nbytes // _BYTES, found.length))
-    cuts = [found.length * i // pieces for i in range(pieces + 1)]
+    return _cut(batch)
+
+
+def _cut(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """The batch in pieces that are not too large."""
+    if batch.num_rows == 1:
+        return [batch]
+    pieces = max(1, -(-batch.num_rows // _ROWS), min(batch.nbytes // _BYTES, batch.num_rows))
+    cuts = [batch.num_rows * i // pieces for i in range(pieces + 1)]
     return [batch.slice(a, b - a) for a, b in pairwise(cuts) if a < b]
 
 
