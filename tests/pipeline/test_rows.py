@@ -12,12 +12,14 @@ from pyarrow.parquet import write_table
 import tidegate as tg
 from tests.parts.profiles import examples
 from tests.patterns.strategies import lasting, looks_back, scripts, thrown
-from tests.pipeline.lane import Lane, Stream, at_seconds, subscription
+from tests.pipeline.lane import SECOND, Lane, Stream, at_seconds, rows, subscription
 from tests.pipeline.references import Referred, check
 from tests.pipeline.test_combine import TROUBLES, trouble
+from tidegate import array_bundle
 from tidegate.broker.process_run import ProcessRun
 from tidegate.patterns import memory
 from tidegate.runs.sources import FilesSource
+from tidegate.sealed_directory import seal
 from tidegate.stages import combine, feed, live_shard, log_planner
 from tidegate.store.log_check import damaged, drop
 from tidegate.testing import as_table
@@ -154,3 +156,26 @@ def test_sources_without_rows_have_none(tmp_path, cache):
         assert one["count"] > 0
         assert set(one["fields"]["row"]) == {-1}
         assert set(one["fields"].get("rows", [-1])) == {-1}
+
+
+def test_snapshots_from_before_there_were_rows_are_read(tmp_path, monkeypatch):
+    """With publications in memory, soon forgotten, and others that wait: an engine has no rows, but arrays for them."""
+    monkeypatch.setattr(memory, "_FEW", 8)
+    engine, stream = tg.Engine(map(subscription, range(7)), lateness=SECOND), Stream(5)
+    engine.publish(stream.frame(60))
+    engine.save(tmp_path / "saved")
+    lost = 0
+    for file in (tmp_path / "saved").glob("shard-*.bundle"):
+        arrays, facts = array_bundle.read(file)
+        kept = {name: array for name, array in arrays.items() if name not in ("row", "waiting-row")}
+        lost += sum(len(arrays[name]) for name in arrays.keys() - kept.keys())
+        file.write_bytes(array_bundle.packed(kept, facts))
+    assert lost > 60
+    record = tmp_path / "saved" / "shards.json"
+    record.write_bytes(record.read_bytes().replace(b'"format":3', b'"format":2'))
+    seal(tmp_path / "saved")
+    older = tg.Engine.load(tmp_path / "saved")
+    for frame in (stream.frame(60), stream.last()):
+        told = rows([engine.publish(frame)])
+        assert rows([older.publish(frame)]) == told
+        assert told

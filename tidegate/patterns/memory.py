@@ -151,7 +151,7 @@ class Memory:
         self.recent_time, self.key = get("recent_time", np.int64), get("key", np.uint8, 16)
         if not self.text_end.length:
             self.text_end.extend(np.zeros(1, np.int64))
-        if self.row.length < self.time.length:  # a state from before publications had rows
+        if self.row.length < self.time.length:  # a snapshot from before publications had rows
             self.row.extend(rowless(self.time.length - self.row.length))
         self._numbers: dict[bytes, int] = {}
         self._columns: list[Column] = []
