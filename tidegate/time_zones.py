@@ -23,6 +23,8 @@ __all__ = ["HINT", "TimeZone", "Zone"]
 HINT = "(for dicts, tables and files, timezone= says which zone is meant)"
 _EXPECTED = "an IANA name such as 'Europe/Zurich', a ZoneInfo or a datetime.timezone as timezone"
 _MINUTE = timedelta(minutes=1)
+#: From here on Arrow knows no summer time: it reads the changes that files of zones list, and they list none later.
+_UNLISTED = datetime(2037, 1, 1)
 
 
 class TimeZone:
@@ -66,6 +68,9 @@ class TimeZone:
 
     def instants(self, local: pa.Array) -> tuple[pa.Array, NDArray[np.intp]]:
         """The instants of an array of timestamps without a zone, and the rows that no clock ever shows, null there."""
+        late = np.flatnonzero(np.asarray(pc.greater_equal(local, pa.scalar(_UNLISTED, local.type)).fill_null(False)))
+        if len(late):
+            return self._with_late(local, late)
         try:
             return pc.assume_timezone(local, self.name, ambiguous="earliest"), np.empty(0, np.intp)
         except pa.ArrowInvalid:
@@ -76,6 +81,15 @@ class TimeZone:
         )
         exists = pc.equal(before, after)
         return pc.if_else(exists, before, None), np.flatnonzero(~np.asarray(exists.fill_null(True)))
+
+    def _with_late(self, local: pa.Array, late: NDArray[np.intp]) -> tuple[pa.Array, NDArray[np.intp]]:
+        """The same, where some rows are of years of which Arrow knows too little: these are found one by one."""
+        is_late = np.zeros(len(local), np.bool_)
+        is_late[late] = True
+        found, never = self.instants(pc.if_else(pa.array(is_late), None, local))
+        each = [self.instant(one) for one in local.take(pa.array(late)).to_pylist()]
+        instants = pc.replace_with_mask(found, pa.array(is_late), pa.array(each, found.type))
+        return instants, np.union1d(never, late[[one is None for one in each]])
 
 
 #: What ``timezone=`` may be; None: times without a time zone are refused.

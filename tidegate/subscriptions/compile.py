@@ -106,7 +106,8 @@ def _inner(parts: Sequence[Node], source: Any, limits: Limits, root: Node) -> In
     if not parts:
         return Inner(b"true", Filter(((),)))
     node = parts[0] if len(parts) == 1 else Call("and", tuple(parts))
-    return Inner(_text(node), compile_filter(node, source, limits, root))
+    compiled = compile_filter(node, source, limits, root)  # first, because it says where a mistake is
+    return Inner(_text(node), compiled)
 
 
 def _text(node: Node) -> bytes:
