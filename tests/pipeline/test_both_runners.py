@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from random import Random
 
 import pytest
 
 import tidegate as tg
+from tests.broker.test_history_sink import WHERE, publication, written
+from tests.broker.test_history_sink import Stream as EventStream
 from tests.pipeline.lane import Stream, rows, subscription
 from tests.pipeline.references import Referred, check
 from tidegate.broker.delivered_items import DeliveredItems, QueuePosition
 from tidegate.broker.process_run import ProcessRun
 from tidegate.pipeline.flow import Flow
+from tidegate.runs.history_sink import HistorySink
 from tidegate.runs.queue_sink import QueueSink
 from tidegate.runs.sinks import DriverSink, Sql
 from tidegate.runs.sources import FilesSource, LogSource
@@ -134,3 +138,43 @@ def test_a_new_version_makes_one_empty_cut_and_time_alone_none(spark, tmp_path, 
         run.wait(0.5)
         run.stop()
     assert [(batch, cut.row, cut.version) for batch, cut in cuts] == [(0, 0, 1), (1, 0, 2)]
+
+
+def test_both_runners_write_the_same_history_but_for_what_one_shard_alone_knows(spark, tmp_path):
+    """A shard that hears of an event later takes its second START, so the event began twice, and its END ends both."""
+    random, runs = Random(11), {"spark": 40, "process": 23}
+    with (
+        tg.Registry(tmp_path / "registry.db") as registry,
+        tg.Log(tmp_path / "log", version=lambda: registry.version) as log,
+    ):
+        stream = EventStream(random, 3)
+
+        def run():
+            for name, size in runs.items():
+                source, sink = (
+                    LogSource(tmp_path / "log", rows=size),
+                    HistorySink(tmp_path / f"{name}.db", log.directory),
+                )
+                made = run_of(name, spark, source, registry, [sink], checkpoint=tmp_path / name, lateness=2.0)
+                made.start(available_now=True)
+                made.wait()
+                made.close()
+            found = {}
+            for name in runs:
+                with tg.History(tmp_path / f"{name}.db") as history:
+                    found[name] = written(history)
+            return found["spark"], found["process"]
+
+        registry.subscribe(tg.Subscription("s", "ann", " OR ".join(WHERE[:3])))  # in one shard
+        for _ in range(5):
+            log.append(stream.frame(30))
+        log.append([publication("r", 1000, "START"), publication("later", 2000)])
+        spark_wrote, process_wrote = run()
+        assert spark_wrote == process_wrote
+        assert all(map(len, spark_wrote))
+        registry.subscribe(*(tg.Subscription(f"t{i}", "ann", WHERE[i]) for i in range(4)))  # in all shards
+        log.append([publication("r", 2001, "START"), publication("r", 2002, "END"), publication("later", 3000)])
+        (begun, ended, refused), (begun_of_one, ended_of_one, refused_of_one) = run()
+    assert set(begun) - set(begun_of_one) == {2001}
+    assert (ended[1000], ended[2001]) == (ended_of_one[1000], ended_of_one[1000])
+    assert sorted([*refused, ("second start", 2001)]) == refused_of_one

@@ -95,7 +95,7 @@ def test_a_newer_history(url, tmp_path):
     History(url).close()
     with closing(Database(address(url), lambda database: None)) as database:
         database.write(lambda c: c.execute(text("UPDATE tidegate_schema_version SET version = 99")))
-    with pytest.raises(tg.StoreError, match="a history of schema version 2 or older; got version 99"):
+    with pytest.raises(tg.StoreError, match="a history of schema version 3 or older; got version 99"):
         History(url)
 
 
