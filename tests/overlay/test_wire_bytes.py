@@ -80,8 +80,8 @@ EXAMPLES = [
     (replace(READING, value=5), '{"v":1,"kind":"reading","id":"r1","source":"z7","value":5.0,"time":1190000000000000}'),
     (
         Publish(PUBLICATION),
-        '{"v":1,"kind":"publish","publication":{"id":"p1","source":"z7","time":"2026-11-15T12:00:00+00:00",'
-        '"phase":"START","location":[7.25,46.0],"valid_until":"2026-11-15T12:00:00+00:00",'
+        '{"v":1,"kind":"publish","publication":{"id":"p1","source":"z7","time":"2026-11-15T12:00:00.000000Z",'
+        '"phase":"START","location":[7.25,46.0],"valid_until":"2026-11-15T12:00:00.000000Z",'
         '"attributes":{"no2":41.5,"wave":[1.0,{"gap":"NaN"},{"gap":"-Infinity"}]}}}',
     ),
     (Sync(), '{"v":1,"kind":"sync"}'),

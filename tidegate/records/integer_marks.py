@@ -39,7 +39,11 @@ def marks_of(values: Sequence[Any]) -> pa.Array | None:
 
 def is_marks(kind: pa.DataType) -> bool:
     """Whether a column of the name ``MARKS`` is one of marks."""
-    return bool(pa.types.is_struct(kind))
+    fields = [kind.field(i).type for i in range(kind.num_fields)] if pa.types.is_struct(kind) else []
+    members = [
+        field.value_type if pa.types.is_list(field) or pa.types.is_large_list(field) else field for field in fields
+    ]
+    return bool(members) and all(map(pa.types.is_boolean, members))
 
 
 def marked_names(schema: pa.Schema) -> tuple[str, ...]:
