@@ -244,11 +244,6 @@ def test_queues_survive_many_kills(tmp_path):
 
 
 @pytest.mark.spark
-def test_queues_survive_a_kill_of_spark(tmp_path):
-    assert check(tmp_path, "spark", 30_000, 1, 10_000, 120) > 5_000
-
-
-@pytest.mark.spark
 @pytest.mark.thorough
 def test_queues_survive_many_kills_of_spark(tmp_path):
     assert check(tmp_path, "spark", *sizes((1_000_000, 5), (200_000, 2)), 25_000, 300) > 50_000

@@ -20,14 +20,20 @@ import pytest
 import tidegate as tg
 from tests.pipeline.lane import Lane, Stream, rows, subscription
 from tests.store.log_contents import contents
+from tests.store.written_queues import NOTHING, few_frames_are_merged, filled, meanings
 from tidegate.broker.batch_record import BatchRecord
 from tidegate.index.batch import ObjectBatch
 from tidegate.runs.checkpoint import begun
 from tidegate.stages import combine, live_shard
 from tidegate.stages.shard_state import ShardState
+from tidegate.store.cursors import Cursors
+from tidegate.store.data_directory import DataDirectory
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.log_rows import LogRows
 from tidegate.store.notifications import NotificationStore
+from tidegate.store.queue_directory import Queue
+from tidegate.store.queue_reader import QueueReader
+from tidegate.store.queues import Queues
 
 __all__ = ["KINDS", "Kind"]
 
@@ -267,6 +273,59 @@ class Batches(Kind):
             return record.batch, record.offset, record.begun, record.state.version
 
 
+class TheQueues(Kind):
+    """Queues with a base, merged files and journals, and one that has ended; the writer goes on with them."""
+
+    def write(self, directory: Path) -> None:
+        with few_frames_are_merged():
+            filled(directory / "queues", 12)
+            with Queues(directory / "queues") as writer:
+                writer.retain(size=1)
+                writer.end(writer.queue("p0"))
+                writer.commit(12, 12, NOTHING, meanings)
+            filled(directory / "queues", 21, queues=4)
+
+    def answers(self, directory: Path) -> Any:
+        with QueueReader(directory / "queues") as reader:
+            before = self._all(reader)
+        filled(directory / "queues", 23)
+        with QueueReader(directory / "queues") as reader:
+            return before, self._all(reader)
+
+    def _all(self, reader: QueueReader) -> Any:
+        found = sorted((queue.principal, queue.destination, reader.read(queue, 0, 1000)) for queue in reader)
+        return [
+            [principal, destination, page.oldest, page.last, [str(delivery) for delivery in page.deliveries]]
+            for principal, destination, page in found
+        ]
+
+
+class TheCursors(Kind):
+    """How far two queues are acknowledged."""
+
+    queues = Queue(0, "ann", "stream", "a1"), Queue(1, "bob", "mqtt", "b1"), Queue(2, "cid", "stream", "c1")
+
+    def write(self, directory: Path) -> None:
+        with Cursors(directory / "cursors.db") as cursors:
+            cursors.acknowledge({self.queues[0]: (5, 9), self.queues[1]: (2, 2)})
+
+    def answers(self, directory: Path) -> Any:
+        with Cursors(directory / "cursors.db") as cursors:
+            before = list(cursors.of(self.queues).values())
+            cursors.acknowledge({self.queues[0]: (7, 9)})
+            return before, list(cursors.of(self.queues).values())
+
+
+class TheDataDirectory(Kind):
+    """What says of a directory that it is one of data, and of which runner."""
+
+    def write(self, directory: Path) -> None:
+        DataDirectory.made(directory / "data", "process")
+
+    def answers(self, directory: Path) -> Any:
+        return DataDirectory.made(directory / "data", "process").runner
+
+
 KINDS: dict[str, Kind] = {
     "log": TheLog(),
     "gone": GoneRows(),
@@ -280,4 +339,7 @@ KINDS: dict[str, Kind] = {
     "shards": Shards(),
     "checkpoint": Checkpoint(),
     "batches": Batches(),
+    "queues": TheQueues(),
+    "cursors": TheCursors(),
+    "data": TheDataDirectory(),
 }

@@ -17,12 +17,17 @@ from tidegate.pipeline import begun_batches
 from tidegate.runs import checkpoint
 from tidegate.stages import shard_state
 from tidegate.store import (
+    cursors,
+    data_directory,
     gone_rows,
     history_tables,
     log_frames,
     manifest,
     notifications,
     principal_tables,
+    queue_directory,
+    queue_files,
+    queue_frames,
     registry_tables,
 )
 
@@ -75,6 +80,11 @@ def test_the_page_has_the_number_of_every_format():
         "`manifest-….json`": str(manifest._FORMAT),
         "`tidegate.json`": str(checkpoint._FORMAT),
         "`batches.json`": str(begun_batches._FORMAT),
+        "`….journal` and `….queues`": f"`{queue_frames._MAGIC.decode()}` in every frame",
+        "`manifest.json`": str(queue_files._FORMAT),
+        "`….base`": str(queue_directory._FORMAT),
+        "`format.json`": str(data_directory._FORMAT),
+        "| cursors": f"schema {len(cursors._PART.steps)}",
         "`batches.journal`": str(batch_record._FORMAT),
         "in Spark's state store": str(shard_state.FORMAT),
         "`facts.json`": str(arrays._FORMAT),

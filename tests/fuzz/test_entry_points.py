@@ -15,7 +15,7 @@ from tests.fuzz.worker import examine, examine_fairly
 #: Inputs in make test, by what one takes.
 COUNTS = dict.fromkeys(ENTRIES, 150) | {"text": 300, "cql2-json": 300, "toml": 400, "overlay-messages": 400, "rdf": 100}
 #: Those whose files carry checksums, so that nearly every change is refused.
-SEALED = {"log-segments", "snapshots"}
+SEALED = {"log-segments", "snapshots", "queue-files"}
 
 
 @pytest.fixture(scope="module")

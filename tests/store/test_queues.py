@@ -288,6 +288,28 @@ def test_a_failed_write_changes_nothing(tmp_path, monkeypatch):
         assert [d.number for d in writer.read(queue, 0).deliveries] == [1]
 
 
+@pytest.mark.parametrize("kind", [QueueReader, Queues])
+def test_queues_that_were_refused_leave_nothing_open(tmp_path, kind):
+    filled(tmp_path)
+    data = bytearray((tmp_path / "1.journal").read_bytes())
+    data[100] ^= 1
+    (tmp_path / "1.journal").write_bytes(data)
+    before = os.listdir("/proc/self/fd")
+    for _ in range(3):
+        with pytest.raises(StoreError):
+            kind(tmp_path)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
+def test_closed_queues_say_so(tmp_path):
+    filled(tmp_path)
+    reader = QueueReader(tmp_path)
+    queue = reader.queue("p1")
+    reader.close()
+    with pytest.raises(StoreError, match="queues that are open; got closed ones"):
+        reader.read(queue, 0)
+
+
 def test_what_cannot_be_meant_is_refused(tmp_path):
     with pytest.raises(StoreError, match="No such file"):
         QueueReader(tmp_path / "none")
@@ -296,7 +318,13 @@ def test_what_cannot_be_meant_is_refused(tmp_path):
     with Queues(tmp_path) as writer:
         with pytest.raises(StoreError, match="'nobody'"):
             writer.queue("nobody")
-        with pytest.raises(SettingError, match="from 0 up"):
-            writer.read(writer.make("ann"), -1)
+        for after, limit, said in (
+            (-1, 1, "from 0 up"),
+            (True, 1, "from 0 up"),
+            (0, 0, "from 1 up"),
+            (0, "9", "limit"),
+        ):
+            with pytest.raises(SettingError, match=said):
+                writer.read(writer.make("ann"), after, limit)
         with pytest.raises(SettingError, match="before or size"):
             writer.retain()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,13 +51,16 @@ class QueueReader(Closing):
         self._files: list[QueueFile] = []
         self._known = QueueDirectory()
         self._seen = (0, 0)
+        self._opened = ExitStack()
         try:
             self._open()
         except OSError as error:
+            self._opened.close()
             raise unusable(error, self.directory) from None
 
     def _open(self) -> None:
         self._committed = Committed(self.directory, writes=False)
+        self._opened.callback(self._committed.close)
         self.refresh()
 
     def _adopt(self) -> None:
@@ -121,7 +125,8 @@ class QueueReader(Closing):
 
     def queue(self, principal: str, destination: str = "stream") -> Queue:
         """The queue of a principal to a destination."""
-        found = self._known.find(principal, destination)
+        is_text = isinstance(principal, str) and isinstance(destination, str)
+        found = self._known.find(principal, destination) if is_text else None
         if found is None:
             raise StoreError("a principal with a queue", shown(principal), f"{destination} of {self.directory}")
         return found
@@ -142,8 +147,10 @@ class QueueReader(Closing):
 
     def read(self, queue: Queue, after: int, limit: int = 100) -> QueuePage:
         """Deliveries with numbers above ``after``, or from the oldest that is kept if that is later."""
-        if after < 0 or limit < 1:
-            raise SettingError("a number from 0 up, and a limit from 1 up", f"{after}, {limit}")
+        if type(after) is not int or after < 0:
+            raise SettingError("a number of a queue, from 0 up", shown(after), "after")
+        if type(limit) is not int or limit < 1:
+            raise SettingError("a number from 1 up", shown(limit), "limit")
         with self._reading:
             self._expect_there(queue)
             oldest, last = self.oldest(queue), self.last(queue)
@@ -180,6 +187,8 @@ class QueueReader(Closing):
             raise StoreError("a queue that has not ended", got, f"{queue.destination} of {self.directory}")
 
     def _frames(self) -> Iterator[QueueFrame]:
+        if not self._files:
+            raise StoreError("queues that are open", "closed ones", str(self.directory))
         return (frame for file in self._files for frame in file.frames)
 
     @property
@@ -188,7 +197,7 @@ class QueueReader(Closing):
         return total(self._files)
 
     def close(self) -> None:
-        self._committed.close()
+        self._opened.close()
         self._files = []
 
 

@@ -64,18 +64,16 @@ class Queues(QueueReader):
 
     def _open(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._opened.callback(os.close, lock)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._committed = Committed(self.directory, writes=True)
-            self._begin()
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(self._lock)
             got = "queues of a runner that is at work"
             raise StoreError("queues that nobody else writes to", got, str(self.directory)) from None
-        except BaseException:
-            os.close(self._lock)
-            raise
+        self._committed = Committed(self.directory, writes=True)
+        self._opened.callback(self._committed.close)
+        self._begin()
 
     def _begin(self) -> None:
         manifest = read_manifest(self.directory)
@@ -109,6 +107,7 @@ class Queues(QueueReader):
         begun = [file for file in journals if file in filled or file.serial == journal]
         current = begun[-1] if begun else journals[0]
         self._journal = os.open(current.path, os.O_RDWR | os.O_CLOEXEC)
+        self._opened.callback(lambda: os.close(self._journal))  # by then it may be another one
         if os.fstat(self._journal).st_size != current.end:
             os.ftruncate(self._journal, current.end)
             os.fsync(self._journal)
@@ -313,8 +312,6 @@ class Queues(QueueReader):
             return
         self._is_closed = True
         self._aside.shutdown()
-        os.close(self._journal)
-        os.close(self._lock)
         super().close()
 
 

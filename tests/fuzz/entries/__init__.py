@@ -9,7 +9,7 @@ from tests.fuzz.entries.overlay_messages import OverlayMessages
 from tests.fuzz.entries.publication_json import PublicationJson
 from tests.fuzz.entries.rdf import Rdf
 from tests.fuzz.entries.registry_rows import RegistryRows
-from tests.fuzz.entries.stored_files import LogSegments, Snapshots
+from tests.fuzz.entries.stored_files import LogSegments, QueueFiles, Snapshots
 from tests.fuzz.entries.text import Text
 from tests.fuzz.entries.toml_files import TomlFiles
 from tests.fuzz.entry_point import EntryPoint
@@ -28,5 +28,6 @@ ENTRIES: dict[str, type[EntryPoint]] = {
         OverlayMessages,
         LogSegments,
         Snapshots,
+        QueueFiles,
     )
 }

@@ -1,4 +1,4 @@
-"""Files that outlive a process, damaged: log segments and index snapshots. Nothing corrupt is believed."""
+"""Files that outlive a process, damaged: log segments, index snapshots, queues. Nothing corrupt is believed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from tests.fuzz.expressions import PUBLICATIONS
 from tests.fuzz.publishing import WHERES
 from tests.store.log_contents import ids
 from tests.store.writing import rows
+from tests.store.written_queues import few_frames_are_merged, filled
 from tidegate.store.log import Log
+from tidegate.store.queue_reader import QueuePage, QueueReader
+from tidegate.store.queues import Queues
 
 
 class DamagedFiles(EntryPoint):
@@ -106,3 +109,33 @@ class Snapshots(DamagedFiles):
             found = engine.publish(PUBLICATIONS)
         if found != self._expected:
             raise WrongAnswer("the snapshot tells otherwise")
+
+
+class QueueFiles(DamagedFiles):
+    """Merged files, a base and journals, as a reader has them and as their writer goes on with them."""
+
+    name = "queue-files"
+
+    def make(self, directory: Path) -> None:
+        with few_frames_are_merged():
+            filled(directory, 12)
+            with Queues(directory) as writer:
+                writer.retain(size=1)
+            filled(directory, 21)
+
+    @cached_property
+    def _expected(self) -> list[QueuePage]:
+        with QueueReader(self._whole) as queues:
+            return _pages(queues)
+
+    def use(self, directory: Path, clock: Clock) -> None:
+        with clock.within(0.5, "reading queues"), QueueReader(directory) as queues:
+            found = _pages(queues)
+        with clock.within(0.5, "writing queues"), Queues(directory) as queues:
+            gone_on = _pages(queues)
+        if not found == gone_on == self._expected:
+            raise WrongAnswer("the queues tell otherwise")
+
+
+def _pages(queues: QueueReader) -> list[QueuePage]:
+    return [queues.read(queue, 0, 1000) for queue in queues]
