@@ -28,21 +28,22 @@ from tidegate.store.data_directory import DataDirectory
 __all__ = ["latency"]
 
 SEED = 2026
-#: Publications per second; publications before the first that counts; about so many subscriptions match each.
-RATE, WARM, MATCHES = 1_000, 500, 0.05
+#: Publications per second; about so many subscriptions match each.
+RATE, MATCHES = 1_000, 0.05
 #: Who is told of every publication, and how long anybody waits for anything.
 WATCHER, _PATIENCE = "watcher", 120.0
 
 
 def latency(report: Report, folder: Path, subscriptions: int, append: int, seconds: int) -> None:
-    """A row: publications of ``seconds`` in appends of so many."""
+    """A row: publications of ``seconds`` in appends of so many, after some that warm up."""
     say(f"latency: {subscriptions:,} subscriptions, {RATE:,} publications/s in appends of {append}")
     data = DataDirectory.made(folder, "process")
     with tg.Registry(data.registry) as registry:
         registry.subscribe(*_drawn(subscriptions).subscriptions(), tg.Subscription("all", WATCHER, "a0 >= 0"))
-    count = (RATE * seconds + WARM) // append * append
+    warm = RATE * seconds // 6
+    count = (RATE * seconds + warm) // append * append
     with started([sys.executable, "-m", "tidegate", "run", os.fspath(data.path)], folder.with_suffix(".output")) as run:
-        publisher = Beside(partial(_publish, data, count, append))
+        publisher = Beside(partial(_publish, data, count, append, warm))
         reader = Beside(partial(_read, data, count))
         try:
             sent, syncs = publisher.result()
@@ -52,8 +53,10 @@ def latency(report: Report, folder: Path, subscriptions: int, append: int, secon
         finally:
             publisher.end()
             reader.end()
+    if len(seen) < count:
+        raise SystemExit(f"bench queues: expected {count:,} items; got {len(seen):,}")
     numbers, taken = zip(*seen, strict=True)
-    ms = 1e3 * (np.array(taken) - np.repeat(sent, append))[WARM:]
+    ms = 1e3 * (np.array(taken) - np.repeat(sent, append))[warm:]
     p50, p99, sync50, sync99 = (float(np.percentile(x, q)) for x in (ms, 1e3 * np.array(syncs)) for q in (50, 99))
     report.add(
         what=f"append → reader, appends of {append}",
@@ -83,7 +86,7 @@ def _drawn(n: int) -> Workload:
     return Workload(column, low, low + width, np.empty((0, ATTRIBUTES)), False)
 
 
-def _publish(data: DataDirectory, count: int, append: int) -> tuple[list[float], list[float]]:
+def _publish(data: DataDirectory, count: int, append: int, warm: int) -> tuple[list[float], list[float]]:
     """When each append was called, and how long syncs took meanwhile. The first waits until the run has begun."""
     values = np.random.default_rng(SEED).random((1_000, ATTRIBUTES)).tolist()
     attributes = [{f"a{i}": value for i, value in enumerate(row)} for row in values]
@@ -99,7 +102,7 @@ def _publish(data: DataDirectory, count: int, append: int) -> tuple[list[float],
             given = [{"id": f"p{i}", "source": "bench", "time": now} | attributes[i % 1_000] for i in some]
             sent.append(perf_counter())
             log.append(given)
-            if first >= WARM and first % 50 == 0:
+            if first >= warm and first % 50 == 0:
                 before = perf_counter()
                 os.pwrite(file, bytes(4096), 4096 * first)
                 os.fdatasync(file)
@@ -112,14 +115,14 @@ def _read(data: DataDirectory, count: int) -> list[tuple[int, float]]:
     """Of each delivery the number of its publication, and when it was here with its content."""
     _wait_for(data.queues / "manifest.json")
     found: list[tuple[int, float]] = []
-    after, until = 0, monotonic() + _PATIENCE + count / RATE
+    after, until = 0, monotonic() + _PATIENCE
     with tg.OpenQueues(data.path) as queues:
         while len(found) < count and monotonic() < until:
             queues.wait(1.0)
             while (page := _page(queues, after)) is not None:
                 now = perf_counter()
                 found += [(int(item["publication"]["id"][1:]), now) for item in page.items]
-                after = page.next
+                after, until = page.next, monotonic() + _PATIENCE
     return found
 
 

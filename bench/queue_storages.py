@@ -13,6 +13,7 @@ import struct
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, cast
@@ -56,6 +57,11 @@ class Storage(ABC):
     def is_there(cls) -> bool:
         """Whether it is installed."""
         return find_spec(cls.package) is not None
+
+    @classmethod
+    def version(cls) -> str:
+        """The version of the package."""
+        return sqlite3.sqlite_version if cls.package == "sqlite3" else version(cls.package)
 
     @abstractmethod
     def __init__(self, directory: Path, principals: int, *, reads: bool = False) -> None: ...

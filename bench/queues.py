@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -120,6 +121,8 @@ class _Written(NamedTuple):
     whole: float
     """Seconds from the first commit until everything is merged."""
     deliveries: int
+    memory: int
+    """The most bytes that the process had in memory."""
 
 
 def _write(kind: type[Storage], directory: Path, work: Deliveries, drawn: bool = True) -> _Written:
@@ -136,7 +139,8 @@ def _write(kind: type[Storage], directory: Path, work: Deliveries, drawn: bool =
         storage.settle()
         whole = perf_counter() - begin
         storage.tidy()
-    return _Written(commits, whole, len(commits) * work.batch)
+    memory = getrusage(RUSAGE_SELF).ru_maxrss << 10
+    return _Written(commits, whole, len(commits) * work.batch, memory)
 
 
 def _is_right(kind: type[Storage], directory: Path, work: Deliveries) -> bool:
@@ -248,7 +252,8 @@ def _many(report: Report, folder: Path, work: Deliveries) -> None:
     written = apart(partial(_write, Tidegate, data.queues, work, drawn=False))
     say("  comparing")
     exact = apart(partial(_is_right, Tidegate, data.queues, work))
-    more = {"bytes": on_disk(data.queues) / work.count, "wanted": "≥ 300,000/s, ≤ 40 bytes"}
+    more: dict[str, Any] = {"bytes": on_disk(data.queues) / work.count, "wanted": "≥ 300,000/s, ≤ 40 bytes"}
+    more["remark"] = f"at most {written.memory / 1e9:.2g} GB in memory"
     _row(report, f"{work.rounds:,} each", Tidegate, work, written, exact=exact, **more)
 
     def add(what: str, seconds: list[float], wanted: str | None, exact: bool, remark: str | None = None) -> None:
@@ -335,12 +340,12 @@ def _rival(report: Report, folder: Path, kind: type[Storage], work: Deliveries) 
         directory = Path(name, "queues")
         written = apart(partial(_write, kind, directory, work))
         exact = apart(partial(_is_right, kind, directory, work))
-        more = {"bytes": on_disk(directory) / work.count}
+        more = {"bytes": on_disk(directory) / work.count, "remark": f"version {kind.version()}"}
         _row(report, f"{what}writing", kind, work, written, exact=exact, **more)
         for dropped in (False, True):
             replayed = apart(partial(_replayed, kind, directory, work, dropped))
-            stayed = f"{100 * replayed.stayed:.1f} % stayed in the cache" if dropped else None
+            remark = f"opened in {1e3 * median(replayed.opening):.3g} ms"
             named = f"{what}replay of {work.rounds:,}, {_cold(dropped)}"
-            report.add(what=named, **facts, **_each(replayed.reading), remark=stayed, exact=replayed.exact)
+            report.add(what=named, **facts, **_each(replayed.reading), remark=remark, exact=replayed.exact)
         seconds = _restarted(kind, directory, work, False, 0)
         report.add(what=f"{what}restart", **facts, **_each(seconds), exact=True)
