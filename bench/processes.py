@@ -21,7 +21,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 
-__all__ = ["Beside", "apart", "fdatasyncs", "started", "uncached"]
+from tidegate.closing import Closing
+
+__all__ = ["Beside", "SyncedFile", "apart", "started", "uncached"]
 
 T = TypeVar("T")
 
@@ -138,15 +140,19 @@ def _in_cache(file: int, size: int) -> bytes:
     return bytes(page & 1 for page in bytes(vector))
 
 
-def fdatasyncs(directory: Path, count: int) -> list[float]:
-    """Seconds that each of some bare syncs of 4 KiB takes."""
-    file = os.open(directory / "synced", os.O_RDWR | os.O_CREAT)
-    found = []
-    for number in range(count):
+class SyncedFile(Closing):
+    """A file that grows by 4 KiB at a time, each synced by itself: what a commit costs that does nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        self._file, self._end = os.open(path, os.O_RDWR | os.O_CREAT), 0
+
+    def append(self) -> float:
+        """Seconds until the next 4 KiB are durable."""
         begin = perf_counter()
-        os.pwrite(file, bytes(4096), 4096 * number)
-        os.fdatasync(file)
-        found.append(perf_counter() - begin)
-    os.close(file)
-    os.unlink(directory / "synced")
-    return found
+        os.pwrite(self._file, bytes(4096), self._end)
+        os.fdatasync(self._file)
+        self._end += 4096
+        return perf_counter() - begin
+
+    def close(self) -> None:
+        os.close(self._file)

@@ -20,7 +20,7 @@ import numpy as np
 import tidegate as tg
 from bench.boolean_intervals import ATTRIBUTES, PREDICATES
 from bench.harness import Report, say
-from bench.processes import Beside, started
+from bench.processes import Beside, SyncedFile, started
 from bench.workload import Workload
 from tidegate.errors import StoreError
 from tidegate.store.data_directory import DataDirectory
@@ -79,20 +79,20 @@ def _rate(sent: list[float], append: int) -> float:
 
 def _drawn(n: int) -> Workload:
     """Subscriptions of ten intervals, as wide as MATCHES asks."""
-    rng = np.random.default_rng(SEED)
     width = (MATCHES / n) ** (1 / PREDICATES)
-    column = np.argsort(rng.random((n, ATTRIBUTES), np.float32), axis=1)[:, :PREDICATES].astype(np.uint16)
-    low = rng.random((n, PREDICATES)) * (1 - width)
-    return Workload(column, low, low + width, np.empty((0, ATTRIBUTES)), False)
+    return Workload.of_intervals(n, width, 0, ATTRIBUTES, PREDICATES, SEED)
 
 
 def _publish(data: DataDirectory, count: int, append: int, warm: int) -> tuple[list[float], list[float]]:
     """When each append was called, and how long syncs took meanwhile. The first waits until the run has begun."""
     values = np.random.default_rng(SEED).random((1_000, ATTRIBUTES)).tolist()
     attributes = [{f"a{i}": value for i, value in enumerate(row)} for row in values]
-    file = os.open(data.path.with_suffix(".synced"), os.O_RDWR | os.O_CREAT)
     sent, syncs = list[float](), list[float]()
-    with tg.Registry(data.registry) as registry, tg.Log(data.log, version=lambda: registry.version) as log:
+    with (
+        tg.Registry(data.registry) as registry,
+        tg.Log(data.log, version=lambda: registry.version) as log,
+        SyncedFile(data.path.with_suffix(".synced")) as beside,
+    ):
         _wait_for(data.queues / "manifest.json")
         begin = perf_counter()
         for first in range(0, count, append):
@@ -103,11 +103,7 @@ def _publish(data: DataDirectory, count: int, append: int, warm: int) -> tuple[l
             sent.append(perf_counter())
             log.append(given)
             if first >= warm and first % 50 == 0:
-                before = perf_counter()
-                os.pwrite(file, bytes(4096), 4096 * first)
-                os.fdatasync(file)
-                syncs.append(perf_counter() - before)
-    os.close(file)
+                syncs.append(beside.append())
     return sent, syncs
 
 

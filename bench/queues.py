@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import tidegate as tg
 from bench.harness import Report, median, say, timed
-from bench.processes import apart, fdatasyncs, uncached
+from bench.processes import SyncedFile, apart, uncached
 from bench.queue_deliveries import Deliveries, subscription_name
 from bench.queue_latency import latency
 from bench.queue_storages import RIVALS, Storage, ThroughSink, Tidegate, on_disk, principal_name
@@ -91,7 +91,8 @@ def main(quick: bool = False) -> None:
     report, sizes = Report("queues", SEED, COLUMNS), QUICK if quick else FULL
     with TemporaryDirectory(prefix="tidegate-bench-") as name:
         folder = Path(name)
-        syncs = fdatasyncs(folder, 100 if quick else 1_000)
+        with SyncedFile(folder / "synced") as file:
+            syncs = [file.append() for _ in range(100 if quick else 1_000)]
         report.add(what="fdatasync of 4 KiB", storage="file", **_each(syncs), exact=True)
         _writing(report, folder, sizes)
         _many(report, folder, sizes.many)
