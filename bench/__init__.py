@@ -23,6 +23,7 @@ MODULES = {
     "shapes-in-streams": "bench.shapes_in_streams",
     "patterns-on-spark": "bench.patterns_on_spark",
     "history": "bench.history",
+    "queues": "bench.queues",
     "ontology": "bench.ontology",
     "texts": "bench.texts",
     "timeseries": "bench.papers.timeseries",

@@ -19,7 +19,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["RESULTS", "Report", "median", "one_core", "rounds", "rounds_over", "say", "shown", "timed"]
+__all__ = ["RESULTS", "Report", "exactness", "median", "one_core", "rounds", "rounds_over", "say", "shown", "timed"]
 
 RESULTS = Path(__file__).parent / "results"
 _console = Console(highlight=False, width=None if sys.stdout.isatty() else 220)
@@ -61,10 +61,10 @@ class Report:
         self.name, self.seed, self.columns = name, seed, columns
         self.rows: list[dict[str, Any]] = []
 
-    def add(self, *, exact: bool, seconds: dict[str, list[float]] | None = None, **row: Any) -> None:
-        """Take a row; ``seconds`` are the raw times behind it."""
+    def add(self, *, exact: bool | None, seconds: dict[str, list[float]] | None = None, **row: Any) -> None:
+        """Take a row; ``seconds`` are the raw times behind it. What was not measured is neither exact nor not: None."""
         self.rows.append({**row, "exact": exact, "seconds": seconds or {}})
-        if not exact:
+        if exact is False:
             raise SystemExit(f"bench {self.name}: the results differ: {row}")
 
     def finish(self) -> None:
@@ -73,7 +73,7 @@ class Report:
         for heading in [*self.columns.values(), "exact"]:
             table.add_column(heading, justify="right")
         for row in self.rows:
-            table.add_row(*(shown(row.get(key)) for key in self.columns), "yes" if row["exact"] else "NO")
+            table.add_row(*(shown(row.get(key)) for key in self.columns), exactness(row))
         _console.print(table)
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{self.name}.json"
@@ -94,6 +94,11 @@ def shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
     return f"{int(value):,}" if isinstance(value, Integral) else str(value)
+
+
+def exactness(row: dict[str, Any]) -> str:
+    """The cell that says whether a row is exact."""
+    return {True: "yes", False: "no", None: "–"}[row["exact"]]
 
 
 def _machine() -> dict[str, Any]:

@@ -10,7 +10,7 @@ import orjson
 
 from bench import MODULES
 from bench.explained import EXPLAINED
-from bench.harness import RESULTS, shown
+from bench.harness import RESULTS, exactness, shown
 
 __all__ = ["PAGE", "page"]
 
@@ -56,7 +56,7 @@ def _section(name: str, module: Any, facts: dict[str, Any]) -> str:
     ]
     for row in facts["rows"]:
         cells = [shown(row.get(key)) for key in columns]
-        lines.append("| " + " | ".join([*cells, "yes" if row["exact"] else "no"]) + " |")
+        lines.append("| " + " | ".join([*cells, exactness(row)]) + " |")
     return "\n".join(lines) + "\n"
 
 

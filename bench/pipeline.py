@@ -76,10 +76,7 @@ def main(quick: bool = False) -> None:
 
 
 def _drawn(n: int, width: float, publications: int, seed: int = SEED) -> Workload:
-    rng = np.random.default_rng(seed)
-    column = np.argsort(rng.random((n, ATTRIBUTES), np.float32), axis=1)[:, :PREDICATES].astype(np.uint16)
-    low = rng.random((n, PREDICATES)) * (1 - width)
-    return Workload(column, low, low + width, rng.random((publications, ATTRIBUTES)), False)
+    return Workload.of_intervals(n, width, publications, ATTRIBUTES, PREDICATES, seed)
 
 
 # --- rates ----------------------------------------------------------------------------------------------------------

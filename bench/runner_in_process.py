@@ -19,6 +19,7 @@ import tidegate as tg
 from bench.boolean_intervals import ATTRIBUTES, PREDICATES
 from bench.clocked_flow import temporary_folder
 from bench.harness import Report, say
+from bench.processes import SyncedFile
 from bench.workload import Workload, table
 from tidegate.broker.process_run import ProcessRun
 from tidegate.runs.sinks import Callback
@@ -77,11 +78,8 @@ def main(quick: bool = False) -> None:
 
 def _drawn(n: int, publications: int) -> Workload:
     """Subscriptions of ten intervals, as wide as MATCHES asks."""
-    rng = np.random.default_rng(SEED)
     width = (MATCHES / n) ** (1 / PREDICATES)
-    column = np.argsort(rng.random((n, ATTRIBUTES), np.float32), axis=1)[:, :PREDICATES].astype(np.uint16)
-    low = rng.random((n, PREDICATES)) * (1 - width)
-    return Workload(column, low, low + width, rng.random((publications, ATTRIBUTES)), False)
+    return Workload.of_intervals(n, width, publications, ATTRIBUTES, PREDICATES, SEED)
 
 
 def _ids(notifications: pa.Table) -> set[bytes]:
@@ -281,8 +279,7 @@ def _steadily(folder: Path, version: int, append: int, sent: Any, synced: Any) -
     """Append one piece after the other on time, and now and then sync a file of another kind."""
     rng = np.random.default_rng(SEED)
     tables = [_marked(table(rng.random((append, ATTRIBUTES)))) for _ in range(100)]
-    file = os.open(folder / "beside", os.O_RDWR | os.O_CREAT)
-    with tg.Log(folder / "log", version=lambda: version) as log:
+    with tg.Log(folder / "log", version=lambda: version) as log, SyncedFile(folder / "beside") as beside:
         begin = perf_counter()
         for number in range(len(sent)):
             sleep(max(0.0, begin + number * append / 1000 - perf_counter()))
@@ -291,11 +288,7 @@ def _steadily(folder: Path, version: int, append: int, sent: Any, synced: Any) -
             sent[number] = perf_counter()
             log.append(piece)
             if number * append % 50 == 0:
-                before = perf_counter()
-                os.pwrite(file, bytes(4096), 4096 * number)
-                os.fdatasync(file)
-                synced[number] = perf_counter() - before
-    os.close(file)
+                synced[number] = beside.append()
 
 
 def _marked(publications: pa.Table) -> pa.Table:

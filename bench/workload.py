@@ -27,6 +27,14 @@ class Workload:
     values: NDArray[np.float64]
     equality: bool
 
+    @staticmethod
+    def of_intervals(n: int, width: float, publications: int, attributes: int, predicates: int, seed: int) -> Workload:
+        """Subscriptions of intervals of one width on some of the attributes, all of which lie between 0 and 1."""
+        rng = np.random.default_rng(seed)
+        column = np.argsort(rng.random((n, attributes), np.float32), axis=1)[:, :predicates].astype(np.uint16)
+        low = rng.random((n, predicates)) * (1 - width)
+        return Workload(column, low, low + width, rng.random((publications, attributes)), False)
+
     def subscriptions(self, begin: int = 0, end: int | None = None) -> Iterator[tg.Subscription]:
         """As a program would send them: CQL2-JSON."""
         some = slice(begin, end)
