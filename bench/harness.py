@@ -63,7 +63,8 @@ class Report:
 
     def add(self, *, exact: bool | None, seconds: dict[str, list[float]] | None = None, **row: Any) -> None:
         """Take a row; ``seconds`` are the raw times behind it. What was not measured is neither exact nor not: None."""
-        self.rows.append({**row, "exact": exact, "seconds": seconds or {}})
+        raw = {name: [round(time, 6) for time in times] for name, times in (seconds or {}).items()}
+        self.rows.append({**row, "exact": exact, "seconds": raw})
         if exact is False:
             raise SystemExit(f"bench {self.name}: the results differ: {row}")
 
@@ -77,8 +78,9 @@ class Report:
         _console.print(table)
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{self.name}.json"
-        facts = {"bench": self.name, "seed": self.seed, "machine": _machine(), "rows": self.rows}
-        path.write_bytes(orjson.dumps(facts, option=orjson.OPT_INDENT_2))
+        facts = orjson.dumps({"bench": self.name, "seed": self.seed, "machine": _machine()})
+        rows = b",\n".join(orjson.dumps(row) for row in self.rows)  # a row is a line: some have thousands of times
+        path.write_bytes(facts[:-1] + b',"rows":[\n' + rows + b"\n]}\n")
         say(f"raw results in {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path.name}")
 
 

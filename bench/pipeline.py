@@ -217,7 +217,9 @@ def _joined(
     n = len(work.column)
     low, high = _bounds(work, n)
     columns = {f"low{i}": low[:, i] for i in range(ATTRIBUTES)} | {f"high{i}": high[:, i] for i in range(ATTRIBUTES)}
-    subscriptions = spark.createDataFrame(pa.table({"subscription": [f"s{i}" for i in range(n)], **columns})).cache()
+    subscriptions = spark.createDataFrame(
+        pa.table({"subscription": [f"bench/s{i}" for i in range(n)], **columns})
+    ).cache()
     some = spark.createDataFrame(publications.slice(0, count)).repartition(2).cache()
     some.count(), subscriptions.count()
     condition = F.lit(True)
@@ -225,8 +227,8 @@ def _joined(
         condition &= (F.col(f"a{i}") >= F.col(f"low{i}")) & (F.col(f"a{i}") <= F.col(f"high{i}"))
     joined = some.join(F.broadcast(subscriptions), condition).select("id", "subscription")
     rows: list[Any] = joined.collect()
-    names = set(publications.slice(0, count).column("id").to_pylist())
-    if {(row[0], row[1]) for row in rows} != {pair for pair in expected if pair[0] in names}:
+    ids = set(publications.slice(0, count).column("id").to_pylist())
+    if {(row[0], row[1]) for row in rows} != {pair for pair in expected if pair[0] in ids}:
         raise SystemExit("bench pipeline: the broadcast join found something else")
     seconds = median([timed(lambda: _written(joined))[0] for _ in range(3)])
     some.unpersist(), subscriptions.unpersist()
