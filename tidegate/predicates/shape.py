@@ -186,6 +186,8 @@ def asked(call: Call) -> ShapeArguments:
     if len(rest) == 2:
         if not is_stream:
             raise Mismatch("a number of readings only after 'stream'", to_text(rest[1]), rest[1])
+        if not len(values):
+            raise Mismatch("a series of numbers", "an empty list", series)
         values, stretched = rendered(values, _readings(rest[1])), False
     elif is_stream and has_name:
         raise Mismatch("how many readings, as fourth argument of shape", "a name without a length", call)
