@@ -241,6 +241,7 @@ def bag(op, value, constant: Array, sub: Literal | None = None) -> bool | None:
     theirs = [member(item) for item in constant.items]
     properties = [sub.args[0].value] if isinstance(sub, Call) else []
     sub = "=" if sub is None else "related" if isinstance(sub, Call) else sub.value
+    sub = sub.upper() if sub.upper() in ("IN", "LIKE") else sub  # keywords of CQL2 are written in any case
 
     def partners(a, b) -> bool:
         if sub in ONTOLOGY:
