@@ -93,7 +93,7 @@ class PublicationPoints:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self._value = np.empty(len(layout.blank))
-        self._view = memoryview(self._value)  # type: ignore[arg-type]
+        self._view = self._value.data
         self._text_end, self._letters = np.zeros(64, np.int64), np.zeros(4096, np.uint8)
         self._list_end, self._list_item = np.zeros(16, np.int64), np.zeros(256)
         self.arrays = self._arrays()
@@ -155,7 +155,7 @@ class PublicationPoints:
             self._text_end = np.zeros(max(64, 2 * len(texts)), np.int64)
             self.arrays = self._arrays()
         self._letters[: len(letters)] = np.frombuffer(letters, np.uint8)
-        end, ends = 0, memoryview(self._text_end)  # type: ignore[arg-type]
+        end, ends = 0, self._text_end.data
         for i, text in enumerate(texts):
             end += len(text)
             ends[i] = end

@@ -192,7 +192,7 @@ def _fits(piece: Piece) -> bool:
         and keys.shape == (len(keys), 16)
         and _are_offsets(given.offsets, count, len(given.letters))
         and _are_offsets(given.start, count, len(given.hits))
-        and (not len(given.hits) or (given.hits.min() >= 0 and int(given.hits.max()) < len(keys)))
+        and (not len(given.hits) or (int(given.hits.min()) >= 0 and int(given.hits.max()) < len(keys)))
     )
 
 
