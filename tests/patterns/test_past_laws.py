@@ -14,7 +14,7 @@ from tests.parts.profiles import examples
 from tests.patterns.following_oracle import act, assert_same, end_of, everything, latenesses, sharded, told, wheres_of
 from tests.patterns.idle_neighbours import follows_oracle_alone
 from tests.patterns.oracle import World
-from tests.patterns.past_events import counted, follows
+from tests.patterns.past_events import counted, follows, part
 from tests.patterns.shared_laws import (
     each_alone_is_told_the_same,
     json_is_told_the_same,
@@ -70,6 +70,17 @@ def test_attributes_of_any_type_equal_oracle(script, lateness):
 @given(script=looking_back_scripts(), lateness=latenesses, shards=st.integers(1, 3))
 def test_shards_equal_oracle(script, lateness, shards):
     follows(script, lateness, engine=sharded(lateness, shards))
+
+
+@pytest.mark.parametrize("first", ["subscribe", "unsubscribe"])
+def test_memory_begins_anew_only_if_nobody_was_there(first):
+    """One comes and one goes between two publications, in either order."""
+    one, other = (tg.Subscription(id, "ann", "T_DURING(time, past(n > 1))") for id in ("one", "other"))
+    begins = Action("publish", [part("START", "e", 1, n=2)])
+    changes = [Action("subscribe", other), Action("unsubscribe", "one")]
+    changes = changes if first == "subscribe" else changes[::-1]
+    told = Action("publish", [part("INSTANT", "x", 2)])
+    follows([Action("subscribe", one), begins, *changes, begins, told])
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -224,6 +224,8 @@ class PatternShards:
         """Remove a subscription."""
         self.patterns.remove(number)
         if self._new.pop(number, None) is None:
+            if self._new and self._past.owner.used.tolist() == [number]:
+                self._admit()  # those to the past were made before the last one ended, so memory does not begin anew
             for shard in self._shards:
                 shard.dismiss(np.array([number]))
             if self._history is not None and not self._past.owner.length:

@@ -56,6 +56,11 @@ class Fates(NamedTuple):
     first: NDArray[np.int64]
     times: NDArray[np.float64]
 
+    @staticmethod
+    def joined(parts: Sequence[Fates]) -> Fates:
+        """Those of several batches, one after the other."""
+        return parts[0] if len(parts) == 1 else Fates(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
 
 class Leaving(NamedTuple):
     """Events of one recollection that leave memory: its key, their starts, ends and numbers."""

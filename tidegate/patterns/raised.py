@@ -6,6 +6,7 @@ nothing of subscribers or of tables of notifications.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -32,6 +33,11 @@ class Texts(NamedTuple):
             text = letters.decode()
             return [text[begin:end] for begin, end in pairwise(ends)]
         return [letters[begin:end].decode() for begin, end in pairwise(ends)]
+
+    @staticmethod
+    def joined(parts: Sequence[Texts]) -> Texts:
+        """The ids of several, one after the other."""
+        return Texts(_joined_starts([part.offsets for part in parts]), np.concatenate([part.letters for part in parts]))
 
     def array(self) -> pa.Array:
         """The ids as Arrow has them, null for none."""
@@ -64,6 +70,16 @@ class Raised:
     def __len__(self) -> int:
         return len(self.owner)
 
+    @staticmethod
+    def joined(parts: Sequence[Raised]) -> Raised:
+        """What was raised one after the other."""
+        some = [part for part in parts if len(part)]
+        if len(some) < 2:
+            return some[0] if some else SILENCE
+        arrays = {name: np.concatenate([getattr(part, name) for part in some]) for name in _EACH}
+        texts = {name: Texts.joined([getattr(part, name) for part in some]) for name in ("ids", "raised")}
+        return Raised(start=_joined_starts([part.start for part in some]), **arrays, **texts)
+
     def of(self, owner: int) -> Raised:
         """What was raised of one subscription."""
         rows = np.flatnonzero(self.owner == owner)
@@ -75,6 +91,14 @@ class Raised:
             Texts(*texts_of(places.astype(np.int64), *self.ids)), self.rows[places],
             Texts(*texts_of(rows, *self.raised)), self.raised_row[rows], self.raised_hash[rows], self.digest[rows],
         )  # fmt: skip
+
+
+_EACH = ("owner", "moment", "score", "distance", "rows", "raised_row", "raised_hash", "digest")
+
+
+def _joined_starts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Where each begins, and the last ends, if what these are starts of stands one after the other."""
+    return np.concatenate(([0], np.cumsum(np.concatenate([np.diff(start) for start in parts])))).astype(np.int64)
 
 
 _NO_TEXTS = Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))

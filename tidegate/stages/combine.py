@@ -28,10 +28,11 @@ from tidegate.patterns.past import Fates
 from tidegate.patterns.pattern import NEVER
 from tidegate.runs.references import RaisedReferences
 from tidegate.runs.sinks import COUNTS, Receipt, WorkerHalf
-from tidegate.stages.live_shard import fates_of, live_shard, stepped
+from tidegate.stages.live_shard import live_shard
 from tidegate.stages.select import Subscriptions
 from tidegate.stages.shard_parts import ShardFiles
 from tidegate.stages.shard_state import CombineSettings, PartReference, ShardChanges, ShardState, StepRecord
+from tidegate.stages.shard_step import fates_of, stepped
 from tidegate.stages.task_context import batch_number, partition_number, query_id
 
 __all__ = ["CombineStep", "RaisedBatch"]

@@ -1,7 +1,7 @@
 """Parts: what select hands to combine. A part is a file with the publications that passed a filter of one shard.
 
 ``PartWriter`` collects what a task selected, writes one file per shard that wants any of it, and makes a
-``PartReference`` for every shard; ``live_shard.py`` reads the files, also to build a shard's state again. The reference
+``PartReference`` for every shard; ``shard_step.py`` reads the files, also to build a shard's state again. The reference
 also says which versions and times appeared, which moves the clock of all shards.
 """
 
@@ -115,6 +115,11 @@ class Piece:
     keys: NDArray[np.uint8]
     """The keys of the filters."""
     columns: list[Column]
+
+    def between(self, begin: int, end: int) -> Piece:
+        """The publications that appeared at versions from one up to another."""
+        version = self.arrivals.version
+        return replace(self, arrivals=self.arrivals.picked(np.flatnonzero((begin <= version) & (version < end))))
 
     def taken_by(self, shard: Combine, clock: int | None, lateness: int) -> Arrivals:
         """The arrivals with the shard's own numbers of filters and columns; ``clock`` is its clock before the part."""

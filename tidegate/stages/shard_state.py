@@ -56,6 +56,10 @@ class PartReference:
     def from_json(data: bytes | str) -> PartReference:
         return _reference(orjson.loads(data))
 
+    def between(self, begin: int, end: int) -> PartReference:
+        """The same for the versions from one up to another; publications of others are still in the file."""
+        return replace(self, versions=tuple(seen for seen in self.versions if begin <= seen[0] < end))
+
     def without_versions(self) -> PartReference:
         """The same for a batch in which no subscription came or ended: then only the newest time matters."""
         if not self.versions:
