@@ -6,7 +6,6 @@ devices, notebooks and tests; the pipeline on Spark runs the same index and patt
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,29 +23,26 @@ from tidegate.engine.event_history import EventHistory
 from tidegate.engine.explain import explain, explain_pattern
 from tidegate.engine.explanation import Explanation
 from tidegate.engine.pattern_shards import PatternShards
+from tidegate.engine.renewal import compiled_anew
 from tidegate.engine.settings import checked_keep, checked_lateness, kept_by
-from tidegate.errors import PublicationError, SettingError, SubscriptionError, TidegateError, TypeMismatch, shown
+from tidegate.errors import PublicationError, SettingError, SubscriptionError, TidegateError, shown
 from tidegate.index import ArrowBatch, Batch, Index, ObjectBatch, notification_tables
 from tidegate.index.catalogue import Catalogue
 from tidegate.index.ontology_answers import OntologyAnswers
 from tidegate.index.small_tables import flat_of, publications_of
 from tidegate.index.snapshot import load, save
-from tidegate.language import DEFAULT_LIMITS, Limits, to_json
-from tidegate.language.limits import NO_LIMITS
+from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import Notification, Publication, Subscription, micros
 from tidegate.ontologies import current as ontologies
 from tidegate.patterns import Pattern, Raised
-from tidegate.predicates import Filter
-from tidegate.predicates.ontology import asking, expanded
+from tidegate.predicates.ontology import asking
 from tidegate.records.given import Given, Tabular, as_publications
-from tidegate.subscriptions import bounded_expression, compile_subscription, expression_of
+from tidegate.subscriptions import bounded_expression, compile_subscription
 from tidegate.subscriptions.bulk import without_garbage_collection
 from tidegate.subscriptions.doubts import warn
 from tidegate.time_zones import TimeZone, Zone
 
 __all__ = ["Engine"]
-
-_log = logging.getLogger("tidegate")
 
 
 class Engine(Closing):
@@ -145,38 +141,16 @@ class Engine(Closing):
 
     def _renew(self, changed: list[int]) -> None:
         """Index subscriptions anew. Threads that match meanwhile use the old index; patterns wait for the lock."""
-        filters: list[tuple[int, Filter]] = []
-        patterns: list[tuple[int, Pattern]] = []
-        gone: list[int] = []
-        unknown: list[tuple[str, TypeMismatch]] = []
         with without_garbage_collection():
-            for before in changed:
-                subscription = self._catalogue.subscription(before)
-                with asking() as asked:
-                    try:
-                        found = compile_subscription(subscription, self._limits)
-                    except TypeMismatch as error:  # the new ontology does not know what the one before did
-                        unknown.append((subscription.id, error))
-                        meant = to_json(expanded(expression_of(subscription, self._limits)))
-                        found = compile_subscription(replace(subscription, where=meant), NO_LIMITS)
-                self._asked.forget(before)
-                number = self._catalogue.renumber(subscription.id)
-                self._asked.note(number, asked)
-                if isinstance(found, Pattern):
-                    self._stage.remove(before)
-                    patterns.append((number, found))
-                else:
-                    gone.append(before)
-                    filters.append((number, found))
-            for number, pattern in patterns:  # only after all that shared a filter were removed
+            renewed = compiled_anew(changed, self._catalogue, self._asked, self._limits)
+            for before in renewed.patterns_before:
+                self._stage.remove(before)
+            for number, pattern in renewed.patterns:  # only after all that shared a filter were removed
                 self._stage.add(number, pattern)
-            index = self._index.changed(gone, filters)
+            index = self._index.changed(renewed.filters_before, renewed.filters)
         self._index, old = index, self._index
         old.close()
-        if unknown:
-            id, wrong = unknown[0]
-            told = "%d subscriptions ask for what the ontology does not know any more; %s: expected %s; got %s"
-            _log.warning(told, len(unknown), shown(id), wrong.expected, wrong.got)
+        renewed.warn_of_unknown()
 
     def __len__(self) -> int:
         return len(self._catalogue)
@@ -244,7 +218,7 @@ class Engine(Closing):
         found = notification_tables.listed(batch, self._index.match(batch), self._catalogue)
         raised = self._raised(batch)
         self._count(batch)
-        return self._with_raised(found, raised) if raised else found
+        return notification_tables.with_raised(found, raised, self._catalogue) if raised else found
 
     def _flat(self, batch: Batch) -> pa.Table:
         if isinstance(batch, ObjectBatch):
@@ -252,22 +226,13 @@ class Engine(Closing):
         plain = notification_tables.flat(batch, self._index.match(batch), self._catalogue)
         raised = self._raised(batch)
         self._count(batch)
-        found = [table for table in (plain, *self._tables(raised)) if table.num_rows]
-        if len(found) < 2:  # a single table is in order already
-            return found[0] if found else plain
-        return notification_tables.by_time(pa.concat_tables(found))
+        return notification_tables.flat_with_raised(plain, raised, self._catalogue)
 
     def _grouped(self, batch: Batch, as_dictionary: bool) -> pa.Table:
         plain = notification_tables.grouped(batch, self._index.match(batch), self._catalogue, as_dictionary)
         raised = self._raised(batch, ids=False)
         self._count(batch)
-        if not raised:
-            return plain
-        tables = (
-            notification_tables.raised_grouped(r, self._catalogue, r.owner.astype(np.int32), as_dictionary)
-            for r in raised
-        )
-        return pa.concat_tables([plain, *tables])
+        return notification_tables.grouped_with_raised(plain, raised, self._catalogue, as_dictionary)
 
     def _count(self, batch: Batch) -> None:
         if batch.oversized or batch.shapeless:
@@ -282,9 +247,6 @@ class Engine(Closing):
         with self._changing:
             return self._stage.publish(batch, ids)
 
-    def _tables(self, raised: Iterable[Raised]) -> list[pa.Table]:
-        return [notification_tables.raised_flat(r, self._catalogue, r.owner.astype(np.int32)) for r in raised]
-
     def advance(self, now: datetime) -> list[Notification]:
         """Tell the engine what time it is: windows expire and silences are noticed, without any publication."""
         if not isinstance(now, datetime) or now.tzinfo is None:
@@ -295,14 +257,7 @@ class Engine(Closing):
         self._notice()
         with self._changing:
             raised = self._stage.advance(micros(now))
-        return self._with_raised([], raised)
-
-    def _with_raised(self, found: list[Notification], raised: Iterable[Raised]) -> list[Notification]:
-        """These notifications and those that patterns raised, by time and subscription."""
-        for part in raised:
-            found += notification_tables.raised_listed(part, self._catalogue)
-        found.sort(key=notification_tables.BY_TIME)
-        return found
+        return notification_tables.with_raised([], raised, self._catalogue)
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
@@ -320,7 +275,8 @@ class Engine(Closing):
             node = bounded_expression(self._catalogue.subscription(number), self._limits)
             if number in self._stage.patterns:
                 trial = self._stage.trial(number, batch)
-                found = explain_pattern(node, publication, trial, self._with_raised([], [trial.raised]))
+                told = notification_tables.with_raised([], [trial.raised], self._catalogue)
+                found = explain_pattern(node, publication, trial, told)
             else:
                 found = explain(node, publication)
         if self._ahead is not None and self._ahead.refuses(batch) is not None:

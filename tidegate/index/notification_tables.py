@@ -6,6 +6,7 @@ the owners were found.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import attrgetter
 
 import numpy as np
@@ -21,16 +22,16 @@ from tidegate.model import FLAT, GROUPED, Notification, Publication, moment
 from tidegate.patterns import Raised
 
 __all__ = [
-    "BY_TIME",
     "GROUPED_AS_DICTIONARY",
-    "by_time",
     "flat",
+    "flat_with_raised",
     "grouped",
+    "grouped_with_raised",
     "listed",
     "raised_flat",
     "raised_grouped",
     "raised_ids",
-    "raised_listed",
+    "with_raised",
 ]
 
 _NOTHING = FLAT.empty_table()
@@ -73,7 +74,7 @@ def listed(batch: ObjectBatch, matches: Matches, catalogue: Catalogue) -> list[N
             if begin < end:
                 found += _listed_of_one(publication, when, matches.owners[begin:end], catalogue)
         if batch.length > 1:
-            found.sort(key=BY_TIME)
+            found.sort(key=_BY_TIME)
     return found
 
 
@@ -93,7 +94,7 @@ def _listed_of_one(
     return found
 
 
-_BY_SUBSCRIPTION, BY_TIME = attrgetter("subscription"), attrgetter("time", "subscription")
+_BY_SUBSCRIPTION, _BY_TIME = attrgetter("subscription"), attrgetter("time", "subscription")
 
 
 def flat(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
@@ -118,10 +119,10 @@ def flat(batch: Batch, matches: Matches, catalogue: Catalogue) -> pa.Table:
         pa.nulls(len(owners), pa.float64()),
         pa.nulls(len(owners), pa.float64()),
     ]
-    return by_time(pa.table(columns, FLAT))
+    return _by_time(pa.table(columns, FLAT))
 
 
-def by_time(notifications: pa.Table) -> pa.Table:
+def _by_time(notifications: pa.Table) -> pa.Table:
     """Notifications ordered by time and subscription id; those equal in both stay in their order."""
     if notifications.num_rows < 2:
         return notifications
@@ -143,7 +144,7 @@ def raised_flat(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32]
         pa.array(raised.score, pa.float64(), from_pandas=True),
         pa.array(raised.distance, pa.float64(), from_pandas=True),
     ]
-    return by_time(pa.table(columns, FLAT))
+    return _by_time(pa.table(columns, FLAT))
 
 
 def _digits(raised: Raised, ids: pa.Array) -> NDArray[np.uint8]:
@@ -160,7 +161,7 @@ def raised_ids(raised: Raised, catalogue: Catalogue, numbers: NDArray[np.int32])
     return np.frombuffer(bytes.fromhex(texts), np.uint8).reshape(-1, 16)
 
 
-def raised_listed(raised: Raised, catalogue: Catalogue) -> list[Notification]:
+def _raised_listed(raised: Raised, catalogue: Catalogue) -> list[Notification]:
     """The notifications of ``raised_flat`` as objects, without a table, in the order in which they were raised."""
     n, made = len(raised), Notification._make
     digits = notification_ids(np.arange(n + 1), catalogue.hashes[raised.owner], raised.digest, raised.moment)
@@ -197,3 +198,32 @@ def raised_grouped(
     lists = pa.LargeListArray.from_arrays(pa.array(starts), _ids(catalogue, numbers[order], as_dictionary))
     times = pa.array(moment[starts[:-1]], _INSTANT)
     return pa.table([raised.raised.array().take(rows), times, lists], GROUPED.names).cast(schema)
+
+
+# --- both -----------------------------------------------------------------------------------------------------------
+# Here the owners in ``Raised`` are numbers of the catalogue.
+
+
+def with_raised(found: list[Notification], raised: Iterable[Raised], catalogue: Catalogue) -> list[Notification]:
+    """These notifications and those that patterns raised, by time and subscription id."""
+    for part in raised:
+        found += _raised_listed(part, catalogue)
+    found.sort(key=_BY_TIME)
+    return found
+
+
+def flat_with_raised(plain: pa.Table, raised: Iterable[Raised], catalogue: Catalogue) -> pa.Table:
+    """The notifications of ``flat`` and those that patterns raised, by time and subscription id."""
+    tables = [plain, *(raised_flat(part, catalogue, part.owner.astype(np.int32)) for part in raised)]
+    found = [table for table in tables if table.num_rows]
+    if len(found) < 2:  # a single table is in order already
+        return found[0] if found else plain
+    return _by_time(pa.concat_tables(found))
+
+
+def grouped_with_raised(
+    plain: pa.Table, raised: Iterable[Raised], catalogue: Catalogue, as_dictionary: bool
+) -> pa.Table:
+    """The rows of ``grouped``, and behind them those that patterns raised."""
+    more = [raised_grouped(part, catalogue, part.owner.astype(np.int32), as_dictionary) for part in raised]
+    return pa.concat_tables([plain, *more]) if more else plain

@@ -18,7 +18,7 @@ from tidegate.index.offsets import below, fits, offsets
 from tidegate.index.ragged import starts
 from tidegate.index.terms import DraftedTerms, Terms
 from tidegate.kernels.grams import SIZES, longest_pieces
-from tidegate.kernels.like import ANY, ONE, Patterns
+from tidegate.kernels.like import ANY, ONE, LikePatterns
 from tidegate.predicates.column import Column, Operand, column
 from tidegate.predicates.like_pattern import pieces
 from tidegate.predicates.predicate import Hull
@@ -47,9 +47,9 @@ class TextTerms(Terms):
         return len(self.operand)
 
     @property
-    def patterns(self) -> Patterns:
+    def patterns(self) -> LikePatterns:
         """The patterns, as the kernels read them."""
-        return Patterns(self.start, self.letters)
+        return LikePatterns(self.start, self.letters)
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:

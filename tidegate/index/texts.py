@@ -19,7 +19,7 @@ from tidegate.index.ragged import starts
 from tidegate.index.terms import FoundTerms, TermLookup
 from tidegate.index.text_terms import TextTerms
 from tidegate.kernels.grams import SIZES, Grams, fill_filter, find, rarest_grams
-from tidegate.kernels.like import Texts, fit_pairs
+from tidegate.kernels.like import TextBuffers, fit_pairs
 from tidegate.predicates.column import Row, column
 
 __all__ = ["SegmentTexts", "TextHits"]
@@ -32,7 +32,7 @@ _FILTER_BITS = 16
 class TextHits(FoundTerms):
     """What ``SegmentTexts`` found for some publications, and their texts."""
 
-    def __init__(self, terms: TextTerms, texts: Callable[[int], Texts | None]) -> None:
+    def __init__(self, terms: TextTerms, texts: Callable[[int], TextBuffers | None]) -> None:
         self._terms, self._texts = terms, texts
         self._pairs: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
 
@@ -117,9 +117,9 @@ class SegmentTexts(TermLookup):
         return {"sizes": self._sizes}
 
     def found(self, batch: Batch, begin: int, end: int) -> TextHits:
-        def texts(number: int) -> Texts | None:
+        def texts(number: int) -> TextBuffers | None:
             points = batch.points(self._columns[number])
-            return None if points is None else Texts(*text_buffers(points[begin:end]))
+            return None if points is None else TextBuffers(*text_buffers(points[begin:end]))
 
         found = TextHits(self._terms, texts)
         for number, _ in self._sought:
@@ -128,7 +128,7 @@ class SegmentTexts(TermLookup):
         return found
 
     def alone(self, row: Row) -> TextHits:
-        def texts(number: int) -> Texts | None:
+        def texts(number: int) -> TextBuffers | None:
             text: Any = self._columns[number].point(row)
             return None if text is None else _text_alone(text.encode())
 
@@ -138,7 +138,7 @@ class SegmentTexts(TermLookup):
                 found.take(*self._found(number, mine))
         return found
 
-    def _found(self, number: int, texts: Texts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _found(self, number: int, texts: TextBuffers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         own = self._of_thread.__dict__
         if "stamps" not in own:
             own["stamps"], own["stamp"] = np.zeros(len(self._grams.pattern), np.int64), 1
@@ -153,8 +153,8 @@ class SegmentTexts(TermLookup):
 _ONE_VALID = np.ones(1, np.bool_)
 
 
-def _text_alone(text: bytes) -> Texts:
-    return Texts(np.array([0, len(text)]), np.frombuffer(bytearray(text or b"\0"), np.uint8), _ONE_VALID)
+def _text_alone(text: bytes) -> TextBuffers:
+    return TextBuffers(np.array([0, len(text)]), np.frombuffer(bytearray(text or b"\0"), np.uint8), _ONE_VALID)
 
 
 def _grams(terms: TextTerms, some: NDArray[np.int64]) -> Grams:

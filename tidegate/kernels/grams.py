@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.kernels.compiled import njit
-from tidegate.kernels.like import ANY, ONE, Patterns, Texts, fits
+from tidegate.kernels.like import ANY, ONE, LikePatterns, TextBuffers, fits
 
 __all__ = ["SIZES", "Grams", "fill_filter", "find", "longest_pieces", "rarest_grams"]
 
@@ -76,7 +76,7 @@ def _window(letters: NDArray[np.uint8], at: int, end: int) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def longest_pieces(patterns: Patterns) -> NDArray[np.int64]:
+def longest_pieces(patterns: LikePatterns) -> NDArray[np.int64]:
     """The number of bytes of the longest literal piece of each pattern."""
     longest = np.zeros(len(patterns.start) - 1, np.int64)
     for t in range(len(longest)):
@@ -89,7 +89,11 @@ def longest_pieces(patterns: Patterns) -> NDArray[np.int64]:
 
 @njit(cache=True, nogil=True)
 def rarest_grams(
-    patterns: Patterns, operand: NDArray[np.uint16], size: NDArray[np.int64], some: NDArray[np.int64], count_bits: int
+    patterns: LikePatterns,
+    operand: NDArray[np.uint16],
+    size: NDArray[np.int64],
+    some: NDArray[np.int64],
+    count_bits: int,
 ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
     """The hash of the gram by which each of some patterns is found, and where it begins in the pattern.
 
@@ -160,11 +164,11 @@ def _around(
 
 @njit(cache=True, nogil=True)
 def find(
-    texts: Texts,
+    texts: TextBuffers,
     operand: int,
     sizes: int,
     grams: Grams,
-    patterns: Patterns,
+    patterns: LikePatterns,
     stamps: NDArray[np.int64],
     stamp: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -14,21 +14,21 @@ from numpy.typing import NDArray
 
 from tidegate.kernels.compiled import njit
 
-__all__ = ["ANY", "ONE", "Patterns", "Texts", "fit_pairs", "fits"]
+__all__ = ["ANY", "ONE", "LikePatterns", "TextBuffers", "fit_pairs", "fits"]
 
 ANY, ONE = 0xFF, 0xFE
 #: Characters of a stretch with ``ONE`` between two ``ANY``: the language allows no more, and a word has as many bits.
 _WORD = 64
 
 
-class Patterns(NamedTuple):
+class LikePatterns(NamedTuple):
     """Pattern t is letters[start[t]] … letters[start[t + 1]]."""
 
     start: NDArray[np.int64]
     letters: NDArray[np.uint8]
 
 
-class Texts(NamedTuple):
+class TextBuffers(NamedTuple):
     """Text i is letters[offsets[i]] … letters[offsets[i + 1]], if it is valid; else it is missing."""
 
     offsets: NDArray[np.int64]
@@ -221,8 +221,8 @@ def fit_pairs(
     publication: NDArray[np.int64],
     term: NDArray[np.int64],
     negated: NDArray[np.bool_],
-    patterns: Patterns,
-    texts: Texts,
+    patterns: LikePatterns,
+    texts: TextBuffers,
 ) -> NDArray[np.bool_]:
     """Whether the texts of publications are as patterns say, pair by pair, or are not if it is negated; neither is so
     of a text that is missing.

@@ -23,7 +23,7 @@ from tidegate.kernels.compiled import njit
 from tidegate.kernels.growth import grown
 from tidegate.kernels.simd import LONG, Simd
 
-__all__ = ["BOXES", "SPHERES", "BoxTree", "centred", "in_boxes", "in_intervals", "in_spheres"]
+__all__ = ["BOXES", "SPHERES", "SphereTree", "centred", "in_boxes", "in_intervals", "in_spheres"]
 
 #: Spheres in a group, as many as a word has bits; and in a node of a tree of boxes.
 SPHERES, BOXES = 64, 24
@@ -330,7 +330,7 @@ def in_intervals(trees: Any, lists: Any, points: Any, width: int, words: int, en
     return rows[:at]
 
 
-class BoxTree(NamedTuple):
+class SphereTree(NamedTuple):
     """A tree of boxes over groups of spheres. A node is (its group, entries, first child); a leaf has no child, −1, and
     its group is one of spheres. Children of a node are numbered one after another.
     """
@@ -344,7 +344,7 @@ class BoxTree(NamedTuple):
 
 @_jit
 def in_boxes(tree: Any, points: Any, clipped: Any, width: int, words: int, ends: Any, tested: Any) -> Any:
-    """The rows of the spheres that hold each point, found by a ``BoxTree``.
+    """The rows of the spheres that hold each point, found by a ``SphereTree``.
 
     Each entry of each node that a point comes to counts as tested, as in the paper. A node is visited once for all
     points that come to it.

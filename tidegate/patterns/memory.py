@@ -27,7 +27,7 @@ from tidegate.kernels.memory import (
     texts_of,
 )
 from tidegate.patterns.arrays import Arrays
-from tidegate.patterns.raised import Texts
+from tidegate.patterns.raised import PublicationIds
 from tidegate.predicates.column import Column
 
 __all__ = ["LONG_AGO", "Arrivals", "Memory", "Step", "rowless"]
@@ -274,9 +274,9 @@ class Memory:
             combinations, strict, batch.phase, keep, most,
         )  # fmt: skip
 
-    def texts(self, items: NDArray[np.int64]) -> Texts:
+    def texts(self, items: NDArray[np.int64]) -> PublicationIds:
         """The ids of publications; an empty one for −1."""
-        return Texts(*texts_of(items, self.text_end.data, self.letters.data))
+        return PublicationIds(*texts_of(items, self.text_end.data, self.letters.data))
 
     def rows(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of publications in the log; −1 for −1, and for those of a source without rows."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from tidegate.kernels.memory import rows_of, texts_of
 
-__all__ = ["SILENCE", "Raised", "Texts"]
+__all__ = ["SILENCE", "PublicationIds", "Raised"]
 
 
-class Texts(NamedTuple):
+class PublicationIds(NamedTuple):
     """Ids of publications: that of i is ``letters[offsets[i]:offsets[i + 1]]``, in UTF-8; an empty one for none."""
 
     offsets: NDArray[np.int64]
@@ -35,9 +35,11 @@ class Texts(NamedTuple):
         return [letters[begin:end].decode() for begin, end in pairwise(ends)]
 
     @staticmethod
-    def joined(parts: Sequence[Texts]) -> Texts:
+    def joined(parts: Sequence[PublicationIds]) -> PublicationIds:
         """The ids of several, one after the other."""
-        return Texts(_joined_starts([part.offsets for part in parts]), np.concatenate([part.letters for part in parts]))
+        return PublicationIds(
+            _joined_starts([part.offsets for part in parts]), np.concatenate([part.letters for part in parts])
+        )
 
     def array(self) -> pa.Array:
         """The ids as Arrow has them, null for none."""
@@ -59,10 +61,10 @@ class Raised:
     score: NDArray[np.float64]
     distance: NDArray[np.float64]
     start: NDArray[np.int64]
-    ids: Texts
+    ids: PublicationIds
     """Those of i are ``start[i]`` to ``start[i + 1]``."""
     rows: NDArray[np.int64]
-    raised: Texts
+    raised: PublicationIds
     raised_row: NDArray[np.int64]
     raised_hash: NDArray[np.uint64]
     digest: NDArray[np.uint64]
@@ -76,9 +78,9 @@ class Raised:
         some = [part for part in parts if len(part)]
         if len(some) < 2:
             return some[0] if some else SILENCE
-        arrays = {name: np.concatenate([getattr(part, name) for part in some]) for name in _EACH}
-        texts = {name: Texts.joined([getattr(part, name) for part in some]) for name in ("ids", "raised")}
-        return Raised(start=_joined_starts([part.start for part in some]), **arrays, **texts)
+        fields: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in some]) for name in _EACH}
+        fields |= {name: PublicationIds.joined([getattr(part, name) for part in some]) for name in ("ids", "raised")}
+        return Raised(start=_joined_starts([part.start for part in some]), **fields)
 
     def of(self, owner: int) -> Raised:
         """What was raised of one subscription."""
@@ -88,8 +90,9 @@ class Raised:
         start, places = rows_of(self.start, np.arange(self.start[-1], dtype=np.int32), rows)
         return Raised(
             self.owner[rows], self.moment[rows], self.score[rows], self.distance[rows], start,
-            Texts(*texts_of(places.astype(np.int64), *self.ids)), self.rows[places],
-            Texts(*texts_of(rows, *self.raised)), self.raised_row[rows], self.raised_hash[rows], self.digest[rows],
+            PublicationIds(*texts_of(places.astype(np.int64), *self.ids)), self.rows[places],
+            PublicationIds(*texts_of(rows, *self.raised)), self.raised_row[rows], self.raised_hash[rows],
+            self.digest[rows],
         )  # fmt: skip
 
 
@@ -101,7 +104,7 @@ def _joined_starts(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(np.concatenate([np.diff(start) for start in parts])))).astype(np.int64)
 
 
-_NO_TEXTS = Texts(np.zeros(1, np.int64), np.empty(0, np.uint8))
+_NO_TEXTS = PublicationIds(np.zeros(1, np.int64), np.empty(0, np.uint8))
 SILENCE = Raised(
     np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0), np.zeros(1, np.int64),
     _NO_TEXTS, np.empty(0, np.int64), _NO_TEXTS, np.empty(0, np.int64),

@@ -44,7 +44,7 @@ from tidegate.patterns.arrays import Arrays, Growing
 from tidegate.patterns.memory import LONG_AGO, Memory, Step
 from tidegate.patterns.pattern import NEVER, NOTHING_RAISED, Admission, Family, FamilyResult, Parts, family
 from tidegate.patterns.reason import UNSEEN, Asked, Coming, Reason, id_of
-from tidegate.patterns.shape_reason import Excursion, SoughtShape, window_reason
+from tidegate.patterns.shape_reason import Excursion, ShapeCondition, window_reason
 from tidegate.predicates.column import Column, column
 from tidegate.predicates.comparison import kind_of
 from tidegate.predicates.family import MEASURES, Mismatch
@@ -364,7 +364,7 @@ class ShapePattern(Family):
             return Reason(UNSEEN, {}, False)
         before, excursion = self._track_of(slot, group, coming)
         first, strict = int(self._first.used[slot]), bool(self._strict.used[slot])
-        sought = SoughtShape(self._series.used[first : first + n].copy(), float(self._limit.used[slot]), strict)
+        sought = ShapeCondition(self._series.used[first : first + n].copy(), float(self._limit.used[slot]), strict)
         return window_reason(np.append(before[1 - n :], reading), sought, excursion, coming.raised > 0)
 
     def _track_of(self, slot: int, group: int, coming: Coming) -> tuple[NDArray[np.float64], Excursion | None]:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from tidegate.patterns.reason import Reason, number
 from tidegate.shapes.normal_form import distance, normal
 
-__all__ = ["Excursion", "SoughtShape", "window_reason"]
+__all__ = ["Excursion", "ShapeCondition", "window_reason"]
 
 
-class SoughtShape(NamedTuple):
+class ShapeCondition(NamedTuple):
     """The normal form of the shape that is looked for, and how near is near enough."""
 
     form: NDArray[np.float64]
@@ -37,7 +37,7 @@ class Excursion(NamedTuple):
 
 
 def window_reason(
-    readings: NDArray[np.float64], shape: SoughtShape, excursion: Excursion | None, holds: bool
+    readings: NDArray[np.float64], shape: ShapeCondition, excursion: Excursion | None, holds: bool
 ) -> Reason:
     """Why a reading, the last of ``readings``, ends an excursion or not; ``holds`` if the subscriber is told."""
     length, limit = len(shape.form), shape.limit

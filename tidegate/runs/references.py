@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tidegate.patterns.raised import Texts
+from tidegate.patterns.raised import PublicationIds
 
 __all__ = ["MatchReferences", "RaisedReferences"]
 
@@ -56,6 +56,6 @@ class RaisedReferences(NamedTuple):
     """
     rows: NDArray[np.int64]
     """Their rows in the log; −1 where the source is no log, or where the publication came before rows were kept."""
-    ids: Texts
+    ids: PublicationIds
     id: NDArray[np.uint8]
     """The notification's id: 16 bytes, of which its text has the hexadecimal digits."""

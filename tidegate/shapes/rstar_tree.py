@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidegate.extras import require
-from tidegate.kernels.spheres import BOXES, BoxTree, in_boxes
+from tidegate.kernels.spheres import BOXES, SphereTree, in_boxes
 from tidegate.shapes.scan import aligned, ends_of, grouped
 from tidegate.shapes.structures import Candidates, Structure, structure
 from tidegate.shapes.threads import shared
@@ -94,7 +94,7 @@ class RStar(Structure):
         for g, names in enumerate(leaves):
             places[names] = g * BOXES + np.arange(len(names))
         spheres = grouped(features, radii, places, len(leaves), BOXES)
-        self._tree = BoxTree(np.array(nodes, np.int64).reshape(-1, 3), boxes.reshape(-1), *spheres)
+        self._tree = SphereTree(np.array(nodes, np.int64).reshape(-1, 3), boxes.reshape(-1), *spheres)
 
     def candidates(self, points: _Floats) -> Candidates:
         """Exactly the spheres that each point lies in; the entries of all nodes that are visited count as tested."""
