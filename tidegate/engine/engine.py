@@ -85,8 +85,7 @@ class Engine(Closing):
             for subscription in subscriptions:
                 self.subscribe(subscription)
             _ = self._index.segments  # build now, not at the first publication
-            if history is not None:
-                self._stage.settle()
+            self._stage.settle()
 
     # --- subscriptions ----------------------------------------------------------------------------------------------
 

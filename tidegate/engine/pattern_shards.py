@@ -40,6 +40,8 @@ __all__ = ["PatternShards"]
 
 #: Publications times subscriptions from which several threads are faster than one.
 _WORTH = 100_000
+#: Characters of a form from which to admit a pattern takes longer than a publication may.
+_LONG_FORM = 2_000
 #: How many publications are forgotten in memory before they are also removed from a history.
 _WORTH_FORGETTING = 10_000
 _COUNTS = ("unscored", "cut")
@@ -88,6 +90,8 @@ class PatternShards:
         """Take a subscription with a pattern; it sees what appears from now on."""
         self.patterns.add(number, pattern)
         self._new[number] = self._calls + 1, self._clock
+        if len(pattern.form) > _LONG_FORM and self._history is None:
+            self.settle()
 
     def _home(self, number: int) -> int:
         """The shard of a subscription. All ``past`` patterns are in one, so that events are remembered only once."""
@@ -144,9 +148,12 @@ class PatternShards:
         return shard
 
     def settle(self) -> None:
-        """Admit new subscriptions, and replay the history if they need it, now rather than at the next publication."""
+        """Do for new subscriptions now what else the next publication does: admit them, replaying the history if they
+        need it, index their filters, and see what columns they look at.
+        """
         if self._new:
             self._admit()
+            _ = self.patterns.index.segments, self.patterns.columns
 
     def _recall(self, history: EventHistory) -> None:
         """Replay the whole history if new subscriptions have inner filters or attributes that none had before."""
@@ -218,7 +225,7 @@ class PatternShards:
     def _know(self, at: int, numbers: Iterable[int]) -> None:
         """Let the intake of a shard know the filters of these subscriptions."""
         filters = {f for number in numbers for f in self.patterns.filters_of(number)}
-        self._intakes[at].know(filters, self.patterns, self._shards[at])
+        self._intakes[at].know(list(filters), self.patterns, self._shards[at])
 
     def remove(self, number: int) -> None:
         """Remove a subscription."""

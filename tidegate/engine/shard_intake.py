@@ -6,7 +6,7 @@ values, and nothing of what patterns make of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,10 @@ class ShardIntake:
         self._places = self._missing = np.empty(0, np.int64)
         self._are_same = False
 
-    def know(self, filters: Iterable[int], patterns: Patterns, shard: Combine) -> None:
+    def know(self, filters: Sequence[int], patterns: Patterns, shard: Combine) -> None:
         """Note the shard's numbers of these filters."""
         self._reach(patterns.filters_given)
-        for f in filters:
-            self._numbers[f] = shard.memory.filter(patterns.key(f))
+        self._numbers[filters] = shard.memory.numbered(patterns.keys_of(filters))
 
     def _reach(self, filters: int) -> None:
         if filters > len(self._numbers):

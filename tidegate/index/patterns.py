@@ -147,9 +147,9 @@ class Patterns:
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
-    def key(self, filter: int) -> bytes:
-        """The key of a filter."""
-        return bytes.fromhex(self._filters.subscription(filter).id)
+    def keys_of(self, filters: Sequence[int]) -> list[bytes]:
+        """The keys of filters."""
+        return [bytes.fromhex(name) for name, *_ in self._filters.names(np.array(filters, np.int32))]
 
     @cached_property
     def keys(self) -> NDArray[np.uint8]:
@@ -175,7 +175,7 @@ class Patterns:
             family, form, given, filters, begins, ends = self._rows[number]
             yield Standing(
                 number, since(number), NEVER,
-                family, form, given, [self.key(f) for f in filters], begins, ends,
+                family, form, given, self.keys_of(filters), begins, ends,
             )  # fmt: skip
 
     def admitted(self, rows: NDArray[np.int64]) -> Iterator[tuple[int, Standing]]:

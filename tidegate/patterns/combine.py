@@ -110,11 +110,10 @@ class Combine:
         for number, s in enumerate(standing):
             clock = now if clocks is None else clocks[number]
             made_at = None if clock is None else clock + self.lateness
-            filters = [self.memory.filter(key) for key in s.filters]
-            reach, depth = FAMILIES[s.family].window(s.form, s.numbers)
-            for f in filters:
-                self.memory.reach.data[f] = max(self.memory.reach.data[f], reach)
-                self.memory.depth.data[f] = max(self.memory.depth.data[f], depth)
+            filters = self.memory.numbered(s.filters)
+            window = FAMILIES[s.family].window(s.form, s.numbers)
+            for array, needed in zip((self.memory.reach, self.memory.depth), window, strict=True):
+                array.data[filters] = np.maximum(array.data[filters], needed)
             begins = LONG_AGO if s.begins is None else s.begins
             ends = NEVER if s.ends is None else s.ends - 1
             groups.setdefault(s.family, []).append(

@@ -172,16 +172,18 @@ class Memory:
             self._numbers = {row.tobytes(): number for number, row in enumerate(self.key.used)}
         return self._numbers
 
-    def filter(self, key: bytes) -> int:
-        """The number of a filter, a new one if it is not known."""
-        number = self.filters.setdefault(key, self.key.length)
-        if number == self.key.length:
-            self.key.extend(np.frombuffer(key, np.uint8)[None])
-            self.head.extend(np.full(1, -1))
-            self.recent_time.extend(np.full(1, LONG_AGO))
+    def numbered(self, keys: Sequence[bytes]) -> list[int]:
+        """The numbers of filters, new ones for those that are not known."""
+        known = self.filters
+        fresh = [key for key in dict.fromkeys(keys) if key not in known]
+        if fresh:
+            known.update(zip(fresh, range(self.key.length, self.key.length + len(fresh)), strict=True))
+            self.key.extend(np.frombuffer(b"".join(fresh), np.uint8).reshape(-1, 16))
+            self.head.extend(np.full(len(fresh), -1))
+            self.recent_time.extend(np.full(len(fresh), LONG_AGO))
             for array in (self.count, self.reach, self.depth):
-                array.extend(np.zeros(1, np.int64))
-        return number
+                array.extend(np.zeros(len(fresh), np.int64))
+        return [known[key] for key in keys]
 
     @property
     def columns(self) -> list[Column]:

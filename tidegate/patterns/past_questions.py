@@ -42,7 +42,7 @@ from tidegate.kernels.past_records import (
 )
 from tidegate.patterns.arrays import Arrays, Growing
 from tidegate.patterns.memory import LONG_AGO, Memory
-from tidegate.patterns.past_compile import Atom, Clause, Plan, planned
+from tidegate.patterns.past_compile import Clause, Plan, planned
 from tidegate.patterns.pattern import Admission
 from tidegate.predicates.column import Column, column
 
@@ -118,7 +118,7 @@ class PastQuestions:
 
     def atom(self, plan: Plan, filters: Sequence[int], since: int) -> int:
         """The number of the atom that a plan was compiled from last, for a subscription with these filters."""
-        key = np.frombuffer(_digest(_atom_name(plan.atoms[-1], plan, filters, since)), np.uint8)
+        key = np.frombuffer(_digest(_Names(plan, filters, since).atom(len(plan.atoms) - 1)), np.uint8)
         return int(np.flatnonzero((self.atom_key.used == key).all(axis=1))[0])
 
     def _arrange(self) -> None:
@@ -148,6 +148,8 @@ class _Adding:
     def __init__(self, asked: PastQuestions) -> None:
         self._asked = asked
         self._columns: dict[Column, int] = {}
+        self._own: dict[int, int] = {}
+        """The atoms of the subscription that is taken, by their numbers in its plan."""
         self._recollections = {row.tobytes(): i for i, row in enumerate(asked.key.used)}
         self._atoms = {row.tobytes(): i for i, row in enumerate(asked.atom_key.used)}
         pairs = asked.lists.used[:, [LIST_OF, LIST_ONE, LIST_TWO]].tolist()
@@ -159,7 +161,8 @@ class _Adding:
         plan = planned(admission.form, admission.numbers)
         self._asked.memory.want(plan.columns())
         self._columns = {known: i for i, known in enumerate(self._asked.memory.columns)}
-        self._clauses(slot, plan.clauses, plan, admission)
+        self._own.clear()
+        self._clauses(slot, plan.clauses, _Names(plan, admission.filters, admission.since))
 
     def close(self) -> None:
         """Write the clauses of all that were taken."""
@@ -170,30 +173,33 @@ class _Adding:
         sizes = np.array([len(literals) for _, _, literals in self._new_clauses], np.int64)
         asked.literal_start.extend(asked.literal_start.used[-1] + np.cumsum(sizes))
 
-    def _clauses(self, rule: int, clauses: Sequence[Clause], plan: Plan, admission: Admission) -> None:
+    def _clauses(self, rule: int, clauses: Sequence[Clause], names: _Names) -> None:
         for filter, literals in clauses:
-            atoms = [2 * self._atom(plan.atoms[i >> 1], plan, admission) + (i & 1) for i in literals]
-            self._new_clauses.append((rule, admission.filters[filter], atoms))
+            atoms = [2 * self._atom(i >> 1, names) + (i & 1) for i in literals]
+            self._new_clauses.append((rule, names.filters[filter], atoms))
 
-    def _recollection(self, of: int, plan: Plan, admission: Admission) -> int:
-        key = _digest(_name(of, plan, admission.filters, admission.since))
+    def _recollection(self, of: int, names: _Names) -> int:
+        key = _digest(names.recollection(of))
         number = self._recollections.get(key)
         if number is None:
             asked = self._asked
             number = self._recollections[key] = asked.recollections.length
             asked.key.extend(np.frombuffer(key, np.uint8)[None])
-            row = [admission.filters[of], LONG_AGO, -1, -1, 0] if of >= 0 else [-1, admission.since, -1, -1, 0]
+            row = [names.filters[of], LONG_AGO, -1, -1, 0] if of >= 0 else [-1, names.since, -1, -1, 0]
             asked.recollections.extend(np.array([row], np.int64))
             asked.elders.extend(np.array([NO_ELDERS]))
             if of < 0:
-                self._clauses(~number, plan.rules[-1 - of], plan, admission)
+                self._clauses(~number, names.plan.rules[-1 - of], names)
         return number
 
-    def _atom(self, atom: Atom, plan: Plan, admission: Admission) -> int:
-        key = _digest(_atom_name(atom, plan, admission.filters, admission.since))
+    def _atom(self, place: int, names: _Names) -> int:
+        """The number of an atom by its number in the plan."""
+        if (known := self._own.get(place)) is not None:
+            return known
+        key, atom = _digest(names.atom(place)), names.plan.atoms[place]
         number = self._atoms.get(key)
         if number is None:
-            of = self._recollection(atom.of, plan, admission)
+            of = self._recollection(atom.of, names)
             left_columns = atom.lefts
             lefts = [-1 if c is None else self._columns[c] for c in left_columns]
             lists = [-1, -1, -1]
@@ -208,6 +214,7 @@ class _Adding:
             self._asked.atom_key.extend(np.frombuffer(key, np.uint8)[None])
             row = [op, *lefts, of, atom.limit, atom.tolerance, *lists]
             self._asked.atoms.extend(np.array([row], np.int64))
+        self._own[place] = number
         return number
 
     def _remember_times(self, of: int) -> None:
@@ -238,19 +245,40 @@ class _Adding:
         return lists.length - 1
 
 
-def _name(of: int, plan: Plan, filters: Sequence[int], since: int) -> list[Any]:
-    """What tells a recollection apart: a filter, or a rule and the version since which it sees."""
-    if of >= 0:
-        return [filters[of]]
-    clauses = [
-        [filters[f], [[i & 1, _atom_name(plan.atoms[i >> 1], plan, filters, since)] for i in literals]]
-        for f, literals in plan.rules[-1 - of]
-    ]
-    return [since, sorted(clauses, key=repr)]
+class _Names:
+    """What tells the recollections and the atoms of one subscription apart, each worked out once."""
 
+    def __init__(self, plan: Plan, filters: Sequence[int], since: int) -> None:
+        self.plan, self.filters, self.since = plan, filters, since
+        self._rules: dict[int, list[Any]] = {}
+        self._atoms: dict[int, tuple[list[Any], str]] = {}
 
-def _atom_name(atom: Atom, plan: Plan, filters: Sequence[int], since: int) -> list[Any]:
-    return [*atom[:2], *atom[3:], _name(atom.of, plan, filters, since)]
+    def recollection(self, of: int) -> list[Any]:
+        """A filter, or a rule and the version since which it sees."""
+        if of >= 0:
+            return [self.filters[of]]
+        if of not in self._rules:
+            clauses = self.plan.rules[-1 - of]
+            names = [[self.filters[f], [[i & 1, self.atom(i >> 1)] for i in literals]] for f, literals in clauses]
+            order = sorted(range(len(clauses)), key=[self._text(clause) for clause in clauses].__getitem__)
+            self._rules[of] = [self.since, [names[i] for i in order]]
+        return self._rules[of]
+
+    def atom(self, place: int) -> list[Any]:
+        """An atom by its number in the plan."""
+        return self._named(place)[0]
+
+    def _named(self, place: int) -> tuple[list[Any], str]:
+        if place not in self._atoms:
+            atom = self.plan.atoms[place]
+            name = [*atom[:2], *atom[3:], self.recollection(atom.of)]
+            self._atoms[place] = name, repr(name)
+        return self._atoms[place]
+
+    def _text(self, clause: Clause) -> str:
+        """The ``repr`` of the name of a clause, by which clauses are in order."""
+        literals = ", ".join(f"[{i & 1}, {self._named(i >> 1)[1]}]" for i in clause[1])
+        return f"[{self.filters[clause[0]]}, [{literals}]]"
 
 
 def _digest(name: list[Any]) -> bytes:
