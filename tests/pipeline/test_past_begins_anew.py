@@ -7,11 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate as tg
+from tests.broker.test_process_run import Broker
 from tests.parts.profiles import examples
 from tests.patterns.past_events import counted
 from tests.patterns.strategies import Action, lasting, looking_back, pieces, thrown, unruly
 from tests.pipeline.lane import rows
 from tests.pipeline.past_twins import TROUBLES, WHERE, Twins, part
+from tidegate.runs.history_sink import HistorySink
+from tidegate.runs.sinks import Sql
+from tidegate.testing import as_table
 
 
 def turnover(dice, stream):
@@ -85,3 +89,28 @@ def test_who_comes_after_the_last_has_gone_begins_anew_within_a_batch(tmp_path, 
         assert [row["publication_ids"][0] for row in told] == ["c"]
         assert refused == 0
         assert by_engine == [told, refused]
+
+
+@pytest.mark.parametrize("dropped", [None, 3])
+def test_the_runner_in_process_does_so_too(tmp_path, dropped):
+    """And its history has both events, and nothing refused."""
+    written = []
+    for is_run_each_time in (True, False):
+        (directory := tmp_path / str(is_run_each_time)).mkdir()
+        broker = Broker(directory)
+        sinks = [Sql(broker.store), HistorySink(directory / "events.db", directory / "log")]
+        for number, (what, operand) in enumerate(AGAIN):
+            if what == "publish" and number != dropped:
+                broker.log.append(as_table(operand))
+            elif what == "subscribe":
+                broker.registry.subscribe(operand)
+            elif what == "unsubscribe":
+                broker.registry.unsubscribe(f"ann/{operand}")
+            if is_run_each_time or number == len(AGAIN) - 1:
+                assert broker.run(sinks=sinks)
+        assert [row["publication_ids"] for row in broker.told()] == [["c"]]
+        with tg.History(directory / "events.db") as history:
+            written.append([one.start for one in history.events(10)])
+            assert counted(history.refused_counts()) == {}
+    assert written[0] == written[1]
+    assert len(written[0]) == 2
