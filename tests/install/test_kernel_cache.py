@@ -1,13 +1,18 @@
-"""Where no directory can be written that numba knows of: compiled kernels go under TIDEGATE_CACHE, or are not kept."""
+"""Where compiled kernels are kept: under TIDEGATE_CACHE if no directory can be written that numba knows of, or not at
+all; and what was kept by another Tidegate.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import pytest
 
 from tests.install.core import ROOT
@@ -65,3 +70,23 @@ def test_what_numba_finds_comes_first(sealed, tmp_path):
     assert ran.stderr == ""
     assert list(tmp_path.glob("numba/*/encode.mixed-*.nbi"))
     assert not (tmp_path / "cache").exists()
+
+
+def test_what_was_kept_with_a_type_that_is_gone_is_compiled_anew(tmp_path):
+    """As after an update in which a group of arrays is called otherwise."""
+    file = tmp_path / "kernel.py"
+    file.write_text(
+        "from tidegate.kernels.compiled import njit\n\n@njit(cache=True)\ndef doubled(n):\n    return 2 * n\n"
+    )
+
+    def hits():
+        spec = importlib.util.spec_from_file_location("kernel", file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        assert module.doubled(21) == 42
+        return sum(module.doubled.stats.cache_hits.values())
+
+    assert [hits(), hits()] == [0, 1]
+    for index in tmp_path.rglob("*.nbi"):
+        index.write_bytes(pickle.dumps(numba.__version__) + b"ctidegate.kernels.like\nGone\n.")
+    assert [hits(), hits()] == [0, 1]

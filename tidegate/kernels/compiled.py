@@ -4,17 +4,23 @@ numba itself takes ``NUMBA_CACHE_DIR``, ``__pycache__`` beside the kernels or th
 import where none can be written. Then ``njit`` here takes ``TIDEGATE_CACHE``, and where that is of no use either, the
 kernels are compiled at every start, which is said once. The directory for temporary files is never used: another user
 who can write there could put code into it that this process would run.
+
+numba reads the types that a kernel was compiled for before it looks whether the kernel is still the same, and fails
+where an earlier Tidegate named a type otherwise. What cannot be read is compiled anew.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+from pickle import UnpicklingError
 from types import FunctionType
 from typing import Any
 
 import numba
 from numba.core import config
+from numba.core.caching import FunctionCache
+from numba.core.dispatcher import Dispatcher
 
 __all__ = ["njit", "releasing"]
 
@@ -23,7 +29,28 @@ _log = logging.getLogger("tidegate")
 
 def njit(*, cache: bool = False, **options: Any) -> Any:
     """``numba.njit``, without a cache where no directory for it can be written."""
-    return numba.njit(cache=cache and _KEPT, **options)
+    decorate = numba.njit(**options)
+    if not (cache and _KEPT):
+        return decorate
+
+    def made(function: Any) -> Any:
+        kernel = decorate(function)
+        if isinstance(kernel, Dispatcher):  # it is the function itself where numba is told to compile nothing
+            kernel._cache = _KernelCache(function)  # type: ignore[attr-defined]
+        return kernel
+
+    return made
+
+
+class _KernelCache(FunctionCache):  # type: ignore[misc]  # numba has no types
+    """The compiled code of a kernel in files, those of another Tidegate included."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except (AttributeError, ImportError, EOFError, UnpicklingError):
+            self.flush()
+            return None
 
 
 def releasing(kernel: Any, name: str) -> Any:
