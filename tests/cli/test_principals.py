@@ -89,8 +89,17 @@ def test_what_cannot_be_is_refused(tmp_path, monkeypatch):
     assert "the id of a token" in refused("principals", "tokens", "revoke", "r.db", "none")
 
 
-def test_a_data_directory_and_its_ontology_are_taken(tmp_path, monkeypatch):
+def test_of_a_data_directory_and_why_somebody_is_not_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broker.toml").write_text('[run]\ndata = "broker"\nrunner = "process"\n')
     assert run("principals", "put", "broker.toml", "ann", "--read", "zone = 1").stdout.startswith("ann reads zone = 1")
     assert [one["name"] for one in facts("list", "broker")] == ["ann"]
+    run("subscribe", "broker", "--id", "s1", "--subscriber", "ann", "--where", "n > 1")
+    publication = orjson.dumps({"id": "p1", "source": "z", "time": "2026-11-15T08:00:00Z", "n": 2, "zone": 2}).decode()
+    assert run("explain", "broker.toml", "ann/s1", publication).stdout.splitlines() == [
+        "ann/s1 does not match p1",
+        "✗ AND",
+        "  ✓ n > 1   — n is 2",
+        "  ✗ zone = 1   — zone is 2",
+    ]
+    assert run("list", "broker").stdout.rstrip().endswith("n > 1")

@@ -14,6 +14,7 @@ from tidegate.pipeline.explain import RunState, explained, view_of
 from tidegate.records import publication
 from tidegate.stages import combine
 from tidegate.stages.shard_state import CombineSettings, ShardState
+from tidegate.store.principals import Principals
 
 MORE = (
     "T_AFTER(start, past(n > 4.5, 'PT1S'))",
@@ -44,9 +45,12 @@ def as_rows(notifications):
     return [(*n[:4], list(n.publications), *n[5:]) for n in notifications]
 
 
-@pytest.mark.parametrize("lateness", [0, 3])
-def test_what_the_next_batch_tells_is_explained(tmp_path, lateness):
+@pytest.mark.parametrize(("lateness", "read"), [(0, None), (3, None), (0, "source <> 'z1' OR n > 2")])
+def test_what_the_next_batch_tells_is_explained(tmp_path, lateness, read):
     lane, stream = Lane(tmp_path, lateness), Stream(5)
+    if read is not None:
+        with Principals(lane.registry) as principals:
+            principals.put("ann", read=read)
     lane.registry.subscribe(SUBSCRIPTIONS[:4])
     lane.publish(stream.frame())
     lane.registry.subscribe(SUBSCRIPTIONS[4:])  # not yet in the state when it is asked about

@@ -53,7 +53,7 @@ def test_both_runners_end_subscriptions_whose_time_is_over(tmp_path, monkeypatch
                 left.append([one.id for one in registry])
             assert left == [["s1", "s2"], ["s2"]]
             assert registry.version == 3
-            assert list(registry.rows(0, 3))[0].id == "s2"  # pruned: no query needs the version before
+            assert [row.id for row in registry.rows(0, 3)] == ["s2"]  # pruned: no query needs the version before
 
 
 def test_upkeep_that_fails_is_tried_again():

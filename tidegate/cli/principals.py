@@ -157,7 +157,7 @@ def _expression(read: str) -> Any:
 def _limits(given: Sequence[str] | None) -> dict[str, float | None]:
     found: dict[str, float | None] = {}
     for one in given or ():
-        name, equals, number = one.partition("=")
+        name, _, number = one.partition("=")
         try:
             found[name] = None if number == "none" else float(number) if "." in number else int(number)
         except ValueError:

@@ -24,7 +24,10 @@ __all__ = ["StoredSubscription", "as_condition"]
 @lru_cache(maxsize=1024)
 def as_condition(read: str) -> Node:
     """The tree of a ``read`` as it is stored."""
-    where = restored(read)
+    try:
+        where = restored(read)
+    except ValueError as wrong:
+        raise StoreError("what may be read, as it was stored", f"{shown(read)}, where {wrong}") from None
     return parse(where, NO_LIMITS) if isinstance(where, str) else from_json(where, NO_LIMITS)
 
 

@@ -18,7 +18,7 @@ from tidegate.store.database import key
 from tidegate.subscriptions import compile_subscription
 
 _COLUMNS = ["since", "until", "id_key", "id", "subscriber", "expression", "active_from", "active_until", "created"]
-_COLUMNS += ["asked", "initial", "fields", "expired", "destination"]
+_COLUMNS += ["asked", "initial", "fields", "expired", "destination", "origin", "read_filter"]
 _TEXTS = ["", "x", "\0", "é", "n > 1", '{"op": ">", "args": [{"property": "n"}, 1]}', "{", "z" * 1100, "true", "[1]"]
 _VALUES = [*_TEXTS, '"x"', "null", "TRUE", "n >", None, 0, 1, -1, 2**62, -(2**63), 1.5, 10**15]
 
@@ -58,7 +58,14 @@ class RegistryRows(EntryPoint):
 
     def check(self, data: bytes, clock: Clock, scratch: Path) -> str:
         row = {"since": 1, "until": None, "id": "s1", "subscriber": "ann", "expression": "n > 1", "asked": None}
-        row |= {"initial": None, "fields": None, "expired": None, "destination": None}
+        row |= {
+            "initial": None,
+            "fields": None,
+            "expired": None,
+            "destination": None,
+            "origin": None,
+            "read_filter": None,
+        }
         row |= {"active_from": None, "active_until": None, "created": 0, "id_key": key("ann/s1")} | orjson.loads(data)
         self._connection.execute("BEGIN")
         try:
@@ -72,7 +79,7 @@ class RegistryRows(EntryPoint):
             subscriptions, listed = list(self._registry), self._registry.listing()
             stored = list(self._registry.rows(-(2**63), 2**63 - 1))
         for one in stored:
-            compile_subscription(one.meant, tg.Limits())
+            compile_subscription(one.meant, tg.Limits(), one.condition)
         if row["until"] is None and [one.id for one in subscriptions] != [str(row["id"])]:
             raise WrongAnswer(f"the registry has {subscriptions}")
         if len(listed) != len(subscriptions):
