@@ -6,19 +6,30 @@ import pickle
 import shutil
 import tempfile
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import tidegate as tg
+from tests.parts.profiles import examples
 from tidegate.store import Registry
+from tidegate.store.principals import Principals
 
 IDS = st.sampled_from(["a", "A", "a ", "á", "b", "c"])
 WHERE = st.sampled_from(["a > 1", "a > > 1", True, {"op": ">", "args": [{"property": "a"}, 1]}])
 SUBSCRIBERS = st.sampled_from(["ann", "bob"])
-SUBSCRIPTIONS = st.builds(tg.Subscription, IDS, SUBSCRIBERS, WHERE)
+MOMENTS = [datetime(2026, 11, day, tzinfo=UTC) for day in (15, 16)]
+SUBSCRIPTIONS = st.builds(
+    tg.Subscription,
+    IDS,
+    SUBSCRIBERS,
+    WHERE,
+    active_until=st.sampled_from([None, None, *MOMENTS]),
+    initial=st.booleans(),
+)
+READS = st.sampled_from([None, "z = 1", "z=1", "z = 2"])
 QUERIES = st.sampled_from(["q", "r"])
 
 
@@ -33,6 +44,12 @@ class Registered(RuleBasedStateMachine):
         self.needed: dict[str, int] = {}
         self.pinned: dict[tuple[str, int], int] = {}
         self.kept = 0
+        self.principals = Principals(self.registry)
+        self.read: dict[str, str | None] = {"ann": None, "bob": None}
+        #: Of each version, the version at which each subscription was made first.
+        self.first: list[dict[str, int]] = [{}]
+        self.registered: dict[str, int] = {}
+        self.told: list[tuple[int, str, bool]] = []
 
     @property
     def now(self) -> dict[str, tg.Subscription]:
@@ -48,8 +65,60 @@ class Registered(RuleBasedStateMachine):
         else:
             version = self.registry.subscribe(*given)
             for s in given:
-                self.history.append(self.now | {s.registered_id: s})
+                self._made(s)
+                self._registered(s.subscriber, len(self.history) - 1)
             assert version == len(self.history) - 1
+
+    def _made(self, s, first=None):
+        """A version at which a subscription is made, or made anew."""
+        others = {name: one for name, one in self.now.items() if name != s.registered_id}
+        self.history.append(others | {s.registered_id: s})
+        self.first.append(self.first[-1] | {s.registered_id: first or len(self.history) - 1})
+
+    def _ended(self, *names):
+        """A version at which subscriptions end."""
+        self.history.append({name: s for name, s in self.now.items() if name not in names})
+        self.first.append(self.first[-1])
+
+    def _registered(self, who, version):
+        if who not in self.registered:
+            self.registered[who] = version
+            self.told.append((version, who, True))
+
+    @rule(who=SUBSCRIBERS)
+    def register(self, who):
+        if who not in self.registered:
+            self._ended()
+            self._registered(who, len(self.history) - 1)
+        assert self.registry.register(who) == self.registered[who]
+
+    @rule(who=SUBSCRIBERS)
+    def unregister(self, who):
+        if who in self.registered:
+            self._ended(*(name for name, s in self.now.items() if s.subscriber == who))
+            del self.registered[who]
+            self.told.append((len(self.history) - 1, who, False))
+            assert self.registry.unregister(who) == len(self.history) - 1
+        else:
+            with suppress(tg.SettingError):
+                self.registry.unregister(who)
+                raise AssertionError("was taken")
+
+    @rule(who=SUBSCRIBERS, read=READS)
+    def may_read(self, who, read):
+        self.principals.put(who, read=read)
+        if (read or "").replace(" ", "") != (self.read[who] or "").replace(" ", ""):
+            for name, s in list(self.now.items()):
+                if s.subscriber == who:
+                    self._made(s, self.first[-1][name])
+        self.read[who] = read
+
+    @rule(moment=st.sampled_from(MOMENTS))
+    def end_due(self, moment):
+        over = [name for name, s in self.now.items() if s.active_until is not None and s.active_until <= moment]
+        for name in over:
+            self._ended(name)
+        assert self.registry.end_due(moment) == len(over)
 
     @rule(ids=st.lists(st.builds("{}/{}".format, SUBSCRIBERS, IDS), max_size=3))
     def unsubscribe(self, ids):
@@ -60,7 +129,7 @@ class Registered(RuleBasedStateMachine):
         else:
             version = self.registry.unsubscribe(*ids)
             for id in ids:
-                self.history.append({name: s for name, s in self.now.items() if name != id})
+                self._ended(id)
             assert version == len(self.history) - 1
 
     @rule(query=QUERIES, back=st.integers(0, 3))
@@ -114,14 +183,25 @@ class Registered(RuleBasedStateMachine):
         for version in range(self.kept, newest + 1):
             there = [r.subscription for r in rows if r.since <= version and (r.until is None or version < r.until)]
             assert there == list(self.history[version].values()), version
+        for row in rows:
+            if row.until is None:
+                assert (row.read or "").replace(" ", "") == (self.read[row.subscriber] or "").replace(" ", "")
+                assert row.first == self.first[-1][row.index_id]
         for after in range(self.kept, newest + 1):
+            assert self.registry.registrations(after, newest) == [one for one in self.told if one[0] > after]
+            for upto in (after, newest):
+                wanted = [
+                    name for name, s in self.history[upto].items() if s.initial and self.first[upto][name] > after
+                ]
+                assert [row.index_id for row in self.registry.initial(after, upto)] == wanted
             ended = [(r.since, r.until) for r in rows if r.until is not None and after < r.until]
-            assert self.registry.ended(after, newest) == sorted(ended, key=lambda pair: pair[1])
+            assert self.registry.ended(after, newest) == sorted(ended, key=lambda pair: pair[::-1])
 
     def teardown(self):
+        self.principals.close()
         self.registry.close()
         shutil.rmtree(self.place)
 
 
 TestRegistered = Registered.TestCase
-TestRegistered.settings = settings(stateful_step_count=15)
+TestRegistered.settings = examples(20, stateful_step_count=15)

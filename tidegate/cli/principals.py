@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
@@ -119,13 +119,14 @@ def put(
     """
     if read is not None and everything:
         raise SettingError("--read or --everything", "both")
-    pipeline, limits = config(place), _limits(quota)
+    pipeline, limits, before = config(place), _limits(quota), None
     with (
         pipeline.shapes.used() if pipeline else nullcontext(),
         pipeline.ontology.used() if pipeline and not ontology else nullcontext(),
         _opened(place, create=True) as (found, inside),
     ):
-        before = next((one for one in inside.all() if one.name == name), None)
+        with suppress(SettingError):  # there is none of this name yet
+            before = inside.principal(name)
         wanted = _expression(read) if read is not None else before.read if before and not everything else None
         kept = {**(before.quotas if before else {}), **limits}
         one = inside.put(name, read=wanted, quotas={what: limit for what, limit in kept.items() if limit is not None})

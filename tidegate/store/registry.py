@@ -253,7 +253,9 @@ class Registry(Closing):
         """Those that ended after one version and up to another, in order: the versions that made and ended each."""
         statement = select(ROWS.c.since, ROWS.c.until).where(ROWS.c.until > after, ROWS.c.until <= upto)
         with self._database.read() as connection:
-            return [(since, until) for since, until in connection.execute(statement.order_by(ROWS.c.until))]
+            return [
+                (since, until) for since, until in connection.execute(statement.order_by(ROWS.c.until, ROWS.c.since))
+            ]
 
     def initial(self, after: int, upto: int) -> Iterator[StoredSubscription]:
         """Those with ``initial`` that were made after one version and up to another, at which they are still active.
