@@ -16,7 +16,7 @@ from tidegate.store.storage import Storage, storage_at
 __all__ = ["SEMANTICS", "Begun", "begun"]
 
 _FILE = "tidegate.json"
-#: The format of the file that this Tidegate writes. In format 2 a log beside the checkpoint was named by its whole path.
+#: The format of the file that this Tidegate writes. In format 2 a log beside the checkpoint was named by its path.
 #: Format 1 had no ``semantics``, which is then 1, and no checksum.
 _FORMAT, _CHECKED_FROM = 3, 2
 #: Raised by every change that gives notifications other ids, or tells others. A checkpoint of another number is
