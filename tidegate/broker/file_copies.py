@@ -1,4 +1,4 @@
-"""Copies of files with checksums: what ``backup`` and ``restore`` do with every file. Knows nothing of their content."""
+"""Copies of files with checksums: what ``backup`` and ``restore`` do with every file, whatever is in it."""
 
 from __future__ import annotations
 
