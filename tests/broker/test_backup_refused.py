@@ -58,6 +58,8 @@ def test_everything_but_what_is_made_again_is_in_a_backup(world, backup):
     assert (manifest.runner, manifest.batch, manifest.rows) == ("process", 0, (0, 400))
     assert manifest.version == world.registry.version
     assert not (world.data.path / ".backup").exists()
+    data = backup.with_name("second") / "data"
+    assert {str(path.relative_to(data)) for path in data.rglob("*") if path.is_file()} == manifest.files.keys()
     again = restore(backup.with_name("second"), backup.with_name("again")).data
     with tg.OpenQueues(again.path) as queues:
         assert queues.states("user1")[0].acknowledged == 0  # of an epoch that is no more

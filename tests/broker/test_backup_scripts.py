@@ -142,7 +142,7 @@ def test_a_backup_under_load_is_of_one_moment(tmp_path):
     config = tmp_path / "run.toml"
     config.write_text('[run]\ndata = "broker"\nrunner = "process"\nlateness = 0\n')
     command = [sys.executable, "-c", APPENDER, str(world.data.log), str(world.data.registry)]
-    appenders = [subprocess.Popen(tied([*command, f"z{i}", "5"])) for i in range(3)]
+    appenders = [subprocess.Popen(tied([*command, f"z{i}", "4"])) for i in range(3)]
     run, stopping = Run(config), threading.Event()
 
     def change():
@@ -157,7 +157,7 @@ def test_a_backup_under_load_is_of_one_moment(tmp_path):
         backups, took, due = [], [], time.monotonic() + 60
         while (len(all_items(world.data)) < 2 or world.log.end < 200) and time.monotonic() < due:
             time.sleep(0.05)
-        while any(one.poll() is None for one in appenders) and len(backups) < 6:
+        while any(one.poll() is None for one in appenders) and len(backups) < 4:
             backups.append(tmp_path / f"backup-{len(backups)}")
             began = time.monotonic()
             back_up(world.data, backups[-1])
