@@ -12,7 +12,6 @@ from tidegate import checked_json
 from tidegate.broker.backup import back_up
 from tidegate.broker.process_run import ProcessRun
 from tidegate.errors import SettingError
-from tidegate.pipeline import flow as flow_module
 from tidegate.pipeline.flow import Flow
 from tidegate.runs.queue_sink import QueueSink
 from tidegate.runs.sources import LogSource
@@ -36,8 +35,11 @@ def run_on(world, spark, rows=400):
 
 
 @pytest.mark.spark
-def test_spark_goes_on_from_a_backup_of_each_point_of_a_batch(spark, tmp_path, monkeypatch):
-    """Before the work of batch 2, before its commit, after it; and while Spark writes down that it is done."""
+@pytest.mark.parametrize(
+    "restored_of", [["committed", "done"], pytest.param(["begun", "worked"], marks=pytest.mark.thorough)], ids="-".join
+)
+def test_spark_goes_on_from_a_backup_of_each_point_of_a_batch(spark, tmp_path, monkeypatch, restored_of):
+    """Before the work of batch 2, before its commit, after it; and once Spark has written down that it is done."""
     backups, held = {}, CommitLock.shared
 
     with World.made(tmp_path / "broker", 4, "spark") as world:
@@ -68,7 +70,6 @@ def test_spark_goes_on_from_a_backup_of_each_point_of_a_batch(spark, tmp_path, m
                 make("worked")
             return held(lock)
 
-        monkeypatch.setattr(flow_module, "Flow", Pausing)
         source = LogSource(world.data.log, rows=400)
         sinks = [QueueSink(world.data.queues, world.registry, most=10**7)]
         where = {"checkpoint": world.data.checkpoint, "quarantine": world.data.quarantine}
@@ -80,7 +81,8 @@ def test_spark_goes_on_from_a_backup_of_each_point_of_a_batch(spark, tmp_path, m
             flow.close()
         told = world.check()
         assert list(backups) == ["begun", "worked", "committed", "done"]
-        for point, backup in backups.items():
+        for point in restored_of:
+            backup = backups[point]
             with restored(world, backup, tmp_path / "restored" / point, 9) as again:
                 before = all_items(again.data)
                 for queue, (epoch, items) in before.items():
@@ -94,6 +96,7 @@ def test_spark_goes_on_from_a_backup_of_each_point_of_a_batch(spark, tmp_path, m
 
 
 @pytest.mark.spark
+@pytest.mark.thorough
 def test_backups_while_spark_runs(spark, tmp_path):
     with World.made(tmp_path / "broker", 5, "spark") as world:
         world.subscribe(10, 7)
