@@ -135,31 +135,41 @@ def test_a_backup_waits_for_the_commit_that_is_under_way_and_a_commit_for_the_ba
 
 
 def test_what_the_runner_writes_down_while_all_is_taken_is_noticed(tmp_path, monkeypatch):
-    """The backup has the lock as soon as batch 2 is committed. Before it looks at the log, batch 3 has begun, patterns
-    have written a snapshot and removed what is older, and the run waits for its commit.
+    """The backup has the lock once batch 3 is committed, and reads the record. Then batch 4 begins, and patterns remove
+    the state of before batch 3, from which that record would go on.
     """
-    committing, stepped, looks = threading.Event(), threading.Event(), []
-    commit, step, log = Queues.commit, CombineStep.step, backup_moment._log
+    committing, looking, stepped = threading.Event(), threading.Event(), threading.Event()
+    commit, begin, step, everything = Queues.commit, BatchRecord.begin, CombineStep.step, backup_moment._everything_in
+    looks = []
 
     def slow_commit(self, batch, *rest):
-        if batch == 2:
+        if batch == 3:
             committing.set()
             time.sleep(0.3)
         return commit(self, batch, *rest)
 
+    def late_begin(self, batch, offset):
+        if batch == 4:
+            looking.wait(20)
+        begin(self, batch, offset)
+
     def noted_step(self, *arguments):
         found = step(self, *arguments)
-        if committing.is_set():
+        if looking.is_set():
             stepped.set()
         return found
 
-    def later_log(*arguments):
-        looks.append(stepped.wait(20))
-        return log(*arguments)
+    def later(directory, data, held):
+        if directory == data.checkpoint:
+            looking.set()
+            looks.append(stepped.wait(20))
+        everything(directory, data, held)
 
+    monkeypatch.setattr(combine, "_MOST_STEPS", 0)
     monkeypatch.setattr(Queues, "commit", slow_commit)
+    monkeypatch.setattr(BatchRecord, "begin", late_begin)
     monkeypatch.setattr(CombineStep, "step", noted_step)
-    monkeypatch.setattr(backup_moment, "_log", later_log)
+    monkeypatch.setattr(backup_moment, "_everything_in", later)
     with filled(tmp_path / "broker", 5) as world:
         run = world.make_run()
         run.start(available_now=True)
@@ -167,7 +177,26 @@ def test_what_the_runner_writes_down_while_all_is_taken_is_noticed(tmp_path, mon
         back_up(world.data, tmp_path / "backup")
         run.wait()
         run.close()
-        assert looks == [True, True]
+        with restored(world, tmp_path / "backup", tmp_path / "again") as again:
+            again.run()
+            again.check()
+    assert looks == [True, True]
+
+
+def test_what_is_published_and_subscribed_while_all_is_taken_fits_together(tmp_path, monkeypatch):
+    """Whatever comes just before the log is looked at: its rows have no version that the registry lacks."""
+    with filled(tmp_path / "broker", 5) as world:
+        world.run()
+        log = backup_moment._log
+
+        def later(*arguments):
+            world.subscribe(2, 1)
+            world.publish(20)
+            return log(*arguments)
+
+        monkeypatch.setattr(backup_moment, "_log", later)
+        manifest = back_up(world.data, tmp_path / "backup")
+        assert (manifest.rows[1], manifest.version) == (world.log.end, world.registry.version)
         with restored(world, tmp_path / "backup", tmp_path / "again") as again:
             again.run()
             again.check()

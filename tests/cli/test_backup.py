@@ -16,7 +16,7 @@ def test_what_was_done_is_told_to_people_and_to_programs(broker, tmp_path):
     assert line.endswith(" MB; 3 rows of the log, registry at version 2, runner process after batch 0\n")
     told = orjson.loads(run("backup", "broker", "second", "--json").stdout)
     facts = {name: told[name] for name in ("target", "runner", "batch", "first_row", "end_row", "version")}
-    assert facts == dict(target="second", runner="process", batch=0, first_row=0, end_row=3, version=2)
+    assert facts == {"target": "second", "runner": "process", "batch": 0, "first_row": 0, "end_row": 3, "version": 2}
     again = orjson.loads(run("restore", "second", "again", "--json").stdout)
     assert (again.pop("directory"), again.pop("queues")) == ("again", 2)
     assert told.pop("target")
