@@ -194,8 +194,17 @@ def test_what_is_published_and_subscribed_while_all_is_taken_fits_together(tmp_p
             world.publish(20)
             return log(*arguments)
 
+        looked, reading = [], backup_moment._reading
+
+        def noted(path, opened):
+            looked.append(path.name)
+            return reading(path, opened)
+
         monkeypatch.setattr(backup_moment, "_log", later)
+        monkeypatch.setattr(backup_moment, "_reading", noted)
+        world.data.cursors.touch()
         manifest = back_up(world.data, tmp_path / "backup")
+        assert looked == ["cursors.db", "registry.db"]  # what names versions comes first
         assert (manifest.rows[1], manifest.version) == (world.log.end, world.registry.version)
         with restored(world, tmp_path / "backup", tmp_path / "again") as again:
             again.run()

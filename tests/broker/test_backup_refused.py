@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sqlite3
@@ -16,7 +17,7 @@ from tests.broker.backed_up import World, all_items
 from tests.parts.tied_process import tied
 from tidegate import checked_json
 from tidegate.broker import backup as backup_module
-from tidegate.broker import backup_manifest, held_files
+from tidegate.broker import backup_manifest, backup_moment, held_files
 from tidegate.broker import restore as restore_module
 from tidegate.broker.backup import back_up
 from tidegate.broker.backup_manifest import BackupManifest
@@ -135,6 +136,38 @@ def test_a_target_that_is_not_empty_is_left_as_it_is(world, backup, tmp_path):
         back_up(world.data, world.data.path / "backups" / "monday")
     (tmp_path / "empty").mkdir()
     restore(backup, tmp_path / "empty")
+
+
+def test_a_valid_set_that_gets_another_manifest_meanwhile_is_looked_at_again(world, tmp_path, monkeypatch):
+    """Files that are merged in between are not left out: the manifest that is taken names what is taken."""
+    valid = world.data.path / "valid"
+    valid.mkdir()
+    (valid / "valid.json").write_text("1.valid")
+    (valid / "1.valid").write_bytes(b"1" * 100_000)
+    (valid / "2.withdrawn").write_bytes(b"w" * 100_000)
+    hold, looks = held_files.HeldFiles.hold, []
+
+    def merging(self, name, *rest, **more):
+        if name == "valid/1.valid":
+            looks.append(name)
+            (valid / "3.valid").write_bytes(b"3" * 100_000)
+            (valid / "new").write_text("3.valid")
+            os.replace(valid / "new", valid / "valid.json")
+        return hold(self, name, *rest, **more)
+
+    monkeypatch.setattr(held_files.HeldFiles, "hold", merging)
+    with monkeypatch.context() as patch:
+        patch.setattr(backup_moment, "_TRIES", 2)
+        with pytest.raises(StoreError, match="files that stay while it is looked at; got the runner went on"):
+            back_up(world.data, tmp_path / "backup")
+    monkeypatch.setattr(held_files.HeldFiles, "hold", hold)
+    links = []
+    monkeypatch.setattr(held_files.HeldFiles, "_link", staticmethod(lambda source, *_: links.append(source.name)))
+    with contextlib.suppress(StoreError):
+        back_up(world.data, tmp_path / "backup")
+    assert {"1.valid", "3.valid"} <= set(links)
+    assert "2.withdrawn" not in links
+    assert len(looks) == 2
 
 
 def test_two_at_once_are_refused(world, backup, tmp_path):

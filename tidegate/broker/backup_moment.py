@@ -22,16 +22,20 @@ crash. Why it is of one moment:
   In none of these has the runner begun fewer batches than the queues have, or ended more. The files of patterns that
   the record names were all there from the first look at it to the second. Spark's states of n + 1 can only be there if
   ``offsets/n+1`` is, and are overwritten when it is done again.
-- A thread of the queues merges files, and maintenance drops old ones, of queues and log, without the lock. A file that
-  goes between its name and its link is missed, and then all is taken again: there is a new manifest of the queues, and
-  what was dropped of the log has been noted in a file beside it.
+- A thread of the queues merges files, and maintenance drops old ones, of queues, valid set and log, without the lock. A
+  file that goes between its name and its link is missed, and then all is taken again: there is a new manifest, and what
+  was dropped of the log has been noted in a file beside it. The manifest of the queues is held first, then what it
+  names. The valid set is held as a whole, and all is taken again if it has another manifest afterwards; the log has the
+  rows after the one that the manifest says, for no run drops them before there is another.
 - A journal of queues may end with a frame that a crash has torn, where no run has been since. It is cut off, for a run
-  that starts meanwhile would write over it. The runner's record is small and read as a whole.
+  that starts meanwhile would write over it. For the same reason the runner's record, and the rows of the valid set that
+  were withdrawn, are read as a whole.
 - The log is looked at after the record and the queues, so it has every row that these name: rows are durable before a
   batch with them is cut. It is taken up to its last durable entry; appends go on behind it.
 - The registry is looked at after the log, in one transaction for reading that lasts until it is copied, so it has every
   version that a row is stamped with; and before the second look at the record, so it still has the versions and pins
-  that the run needs. Cursors are read in the same way, after the queues: none is beyond the end of its queue.
+  that the run needs. Cursors, with all that is kept beside them, are read in the same way: before the registry, so that
+  it has every version that is named there, and while no queue grows, so that none is beyond the end of its queue.
 
 The index of identities is made again from the log, index snapshots from the registry (newer ones than the registry
 that is brought back would even be wrong), and ``status.json`` by the next run: none of them is taken. Nor is anything
@@ -47,6 +51,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from tidegate.broker import batch_record
 from tidegate.broker.held_files import HeldFiles
@@ -61,12 +66,16 @@ __all__ = ["BackupMoment", "taken"]
 
 #: Files that are no content: locks, and numbers that a run writes anew each second; and the record, read on its own.
 _NOT_TAKEN = {"lock", COMMIT_LOCK, "status.json", batch_record.FILE}
+#: How the names of files end that grow, may be torn at their end by a crash, and are not large: they are not linked.
+_GROWING = (".withdrawn",)
 #: Spark's lists of batches in a checkpoint: what they contain, and which are done.
 _OFFSETS, _COMMITS = "spark/offsets", "spark/commits"
 #: How often all is taken anew because something has moved or gone meanwhile.
 _TRIES = 20
 #: Seconds to wait for a database.
 _PATIENCE = 60
+#: The directory of the valid set.
+_VALID = "valid"
 
 
 @dataclass(frozen=True)
@@ -119,13 +128,13 @@ def _look(data: DataDirectory, held: HeldFiles, opened: ExitStack) -> BackupMome
     written_down = _written_down(data)
     held.hold("format.json")
     _everything_in(data.checkpoint, data, held)
-    if (record := written_down[0]) is not None:
-        held.keep(f"{data.checkpoint.name}/{batch_record.FILE}", record)
+    if written_down.record is not None:
+        held.keep(f"{data.checkpoint.name}/{batch_record.FILE}", written_down.record)
     _queues(data, held)
-    for directory in (data.quarantine, data.path / "valid"):
+    for directory in (data.quarantine, data.path / _VALID):
         _everything_in(directory, data, held)
     rows = _log(data, held)
-    databases = {path.name: _reading(path, opened) for path in (data.registry, data.cursors) if path.exists()}
+    databases = {path.name: _reading(path, opened) for path in (data.cursors, data.registry) if path.exists()}
     version = _version(databases[data.registry.name], data.registry) if data.registry.name in databases else 0
     if _written_down(data) != written_down:
         raise _Moved("the runner went on")
@@ -134,16 +143,26 @@ def _look(data: DataDirectory, held: HeldFiles, opened: ExitStack) -> BackupMome
 
 # --- the runner -----------------------------------------------------------------------------------------------------
 
-_WrittenDown = tuple[bytes | None, tuple[str, ...], tuple[str, ...]]
+
+class _WrittenDown(NamedTuple):
+    """What the runner has written down: the record of the one in process, the names of Spark's lists of batches, and
+    what tells the manifest of the valid set from another one.
+    """
+
+    record: bytes | None
+    offsets: tuple[str, ...]
+    commits: tuple[str, ...]
+    valid: tuple[tuple[str, int, int], ...]
 
 
 def _written_down(data: DataDirectory) -> _WrittenDown:
-    """What the runner has written down of batches: the record of the one in process, the names of Spark's lists."""
     try:
         record = (data.checkpoint / batch_record.FILE).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         record = None
-    return record, _names(data.checkpoint / _OFFSETS), _names(data.checkpoint / _COMMITS)
+    manifests = sorted((data.path / _VALID).glob("*.json"))
+    valid = tuple((path.name, path.stat().st_ino, path.stat().st_mtime_ns) for path in manifests)
+    return _WrittenDown(record, _names(data.checkpoint / _OFFSETS), _names(data.checkpoint / _COMMITS), valid)
 
 
 def _names(directory: Path) -> tuple[str, ...]:
@@ -155,10 +174,9 @@ def _names(directory: Path) -> tuple[str, ...]:
 
 def _last_batch(written_down: _WrittenDown) -> int:
     """The last batch that was begun; −1 if none."""
-    record, offsets, _ = written_down
-    if record is not None:
-        return batch_record.last_begun(record)
-    return max((int(name) for name in offsets if name.isdecimal()), default=-1)
+    if written_down.record is not None:
+        return batch_record.last_begun(written_down.record)
+    return max((int(name) for name in written_down.offsets if name.isdecimal()), default=-1)
 
 
 def _everything_in(directory: Path, data: DataDirectory, held: HeldFiles) -> None:
@@ -169,7 +187,7 @@ def _everything_in(directory: Path, data: DataDirectory, held: HeldFiles) -> Non
         for name in names:
             path = Path(where, name)
             if _is_content(name) and path.is_file():
-                held.hold(str(path.relative_to(data.path)))
+                held.hold(str(path.relative_to(data.path)), linked=not name.endswith(_GROWING))
 
 
 def _raised(error: OSError) -> None:

@@ -48,12 +48,14 @@ class HeldFiles:
             shutil.rmtree(place, ignore_errors=True)
             lock.release()
 
-    def hold(self, name: str, length: int | None = None) -> Path:
-        """Hold a file, or so many of its first bytes; where it can be read. ``FileNotFoundError`` if there is none."""
+    def hold(self, name: str, length: int | None = None, *, linked: bool = True) -> Path:
+        """Hold a file, or so many of its first bytes; where it can be read. ``FileNotFoundError`` if there is none. One
+        that is not to be ``linked`` is copied whatever its size.
+        """
         source, held = self._root / name, self._place / name
         size = source.stat().st_size if length is None else length
         held.parent.mkdir(parents=True, exist_ok=True)
-        if size <= _SMALL:
+        if size <= _SMALL or not linked:
             copied(source, held, size, durable=False)
         else:
             self._link(source, held, size)
