@@ -159,11 +159,11 @@ def test_what_the_runner_writes_down_while_all_is_taken_is_noticed(tmp_path, mon
             stepped.set()
         return found
 
-    def later(directory, data, held):
+    def later(directory, data, held, **more):
         if directory == data.checkpoint:
             looking.set()
             looks.append(stepped.wait(20))
-        everything(directory, data, held)
+        everything(directory, data, held, **more)
 
     monkeypatch.setattr(combine, "_MOST_STEPS", 0)
     monkeypatch.setattr(Queues, "commit", slow_commit)

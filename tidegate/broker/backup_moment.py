@@ -127,12 +127,12 @@ def _look(data: DataDirectory, held: HeldFiles, opened: ExitStack) -> BackupMome
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     written_down = _written_down(data)
     held.hold("format.json")
-    _everything_in(data.checkpoint, data, held)
+    _everything_in(data.checkpoint, data, held, linked=True)
     if written_down.record is not None:
         held.keep(f"{data.checkpoint.name}/{batch_record.FILE}", written_down.record)
     _queues(data, held)
-    for directory in (data.quarantine, data.path / _VALID):
-        _everything_in(directory, data, held)
+    _everything_in(data.quarantine, data, held, linked=True)
+    _everything_in(data.path / _VALID, data, held)
     rows = _log(data, held)
     databases = {path.name: _reading(path, opened) for path in (data.cursors, data.registry) if path.exists()}
     version = _version(databases[data.registry.name], data.registry) if data.registry.name in databases else 0
@@ -179,15 +179,17 @@ def _last_batch(written_down: _WrittenDown) -> int:
     return max((int(name) for name in written_down.offsets if name.isdecimal()), default=-1)
 
 
-def _everything_in(directory: Path, data: DataDirectory, held: HeldFiles) -> None:
-    """All files of a directory and of those in it, but those that are being written, and sockets."""
+def _everything_in(directory: Path, data: DataDirectory, held: HeldFiles, *, linked: bool | None = None) -> None:
+    """All files of a directory and of those in it, but those that are being written, and sockets. They can be
+    ``linked``, however small they are, where files are replaced and never changed in place.
+    """
     if not directory.is_dir():
         return
     for where, _, names in os.walk(directory, onerror=_raised):
         for name in names:
             path = Path(where, name)
             if _is_content(name) and path.is_file():
-                held.hold(str(path.relative_to(data.path)), linked=not name.endswith(_GROWING))
+                held.hold(str(path.relative_to(data.path)), linked=False if name.endswith(_GROWING) else linked)
 
 
 def _raised(error: OSError) -> None:

@@ -1,8 +1,8 @@
 """Files of a data directory that are held for a while: what they are at one moment can be read later.
 
 A hard link keeps a file that is removed or replaced meanwhile, and a length keeps apart what is added behind. Small
-files, which may be changed in place, are copied at once; so are all where there are no links. Knows nothing of what
-the files are.
+files, which may be changed in place, are copied at once, unless the caller knows better; so are all where there are no
+links. Knows nothing of what the files are.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class HeldFiles:
     def __init__(self, root: Path, place: Path) -> None:
         self._root, self._place = root, place
         self.lengths: dict[str, int] = {}
+        self._made = set[Path]()
 
     @staticmethod
     @contextmanager
@@ -48,27 +49,32 @@ class HeldFiles:
             shutil.rmtree(place, ignore_errors=True)
             lock.release()
 
-    def hold(self, name: str, length: int | None = None, *, linked: bool = True) -> Path:
-        """Hold a file, or so many of its first bytes; where it can be read. ``FileNotFoundError`` if there is none. One
-        that is not to be ``linked`` is copied whatever its size.
+    def hold(self, name: str, length: int | None = None, *, linked: bool | None = None) -> Path:
+        """Hold a file, or so many of its first bytes; where it can be read. ``FileNotFoundError`` if there is none.
+        ``linked`` says whether it is linked or copied, if that is not a question of its size.
         """
         source, held = self._root / name, self._place / name
         size = source.stat().st_size if length is None else length
-        held.parent.mkdir(parents=True, exist_ok=True)
-        if size <= _SMALL or not linked:
-            copied(source, held, size, durable=False)
-        else:
+        self._make(held.parent)
+        if linked or (linked is None and size > _SMALL):
             self._link(source, held, size)
+        else:
+            copied(source, held, size, durable=False)
         self.lengths[name] = size
         return held
 
     def keep(self, name: str, data: bytes) -> None:
         """Hold what a file had in it when it was read."""
         held = self._place / name
-        held.parent.mkdir(parents=True, exist_ok=True)
+        self._make(held.parent)
         with held.open("xb") as file:  # never through a link
             file.write(data)
         self.lengths[name] = len(data)
+
+    def _make(self, directory: Path) -> None:
+        if directory not in self._made:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._made.add(directory)
 
     @staticmethod
     def _link(source: Path, held: Path, size: int) -> None:
@@ -86,6 +92,7 @@ class HeldFiles:
     def let_go(self) -> None:
         """Hold nothing any more."""
         self.lengths.clear()
+        self._made.clear()
         if self._place.exists():
             try:
                 shutil.rmtree(self._place)

@@ -27,7 +27,7 @@ def backup(
     """Back up a data directory while its run, publishers and readers go on.
 
     A backup has everything of one moment: the log, the registry, queues, cursors and the checkpoint of the run. All
-    files are copied; a run waits for some milliseconds at the most. A backup that was interrupted is none: restore
+    files are copied; a run waits for a fraction of a second. A backup that was interrupted is none: restore
     refuses it.
 
     \b
