@@ -6,6 +6,7 @@ the code of today must still give.
 
 from __future__ import annotations
 
+import shutil
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -21,7 +22,9 @@ import tidegate as tg
 from tests.pipeline.lane import Lane, Stream, rows, subscription
 from tests.store.log_contents import contents
 from tests.store.written_queues import NOTHING, few_frames_are_merged, filled, meanings
+from tidegate.broker.backup import back_up
 from tidegate.broker.batch_record import BatchRecord
+from tidegate.broker.restore import restore
 from tidegate.index.batch import ObjectBatch
 from tidegate.runs.checkpoint import begun
 from tidegate.stages import combine, live_shard
@@ -326,6 +329,30 @@ class TheDataDirectory(Kind):
         return DataDirectory.made(directory / "data", "process").runner
 
 
+class ABackup(Kind):
+    """A backup of a data directory with a log, a registry, queues and cursors."""
+
+    def write(self, directory: Path) -> None:
+        data = DataDirectory.made(directory / "data", "process")
+        data.checkpoint.mkdir()
+        with tg.Registry(data.registry) as registry, tg.Log(data.log, clock=lambda: 10**15, version=lambda: 1) as log:
+            registry.subscribe(tg.Subscription("s", "ann", "n > 0"))
+            log.append([reading(number, n=1.5) for number in range(50)])
+        filled(data.queues, 3)
+        with QueueReader(data.queues) as reader, Cursors(data.cursors) as cursors:
+            cursors.acknowledge({queue: (2, reader.last(queue)) for queue in reader})
+        back_up(data, directory / "backup")
+        shutil.rmtree(data.path)
+
+    def answers(self, directory: Path) -> Any:
+        found = restore(directory / "backup", directory / "restored")
+        with tg.Registry(found.data.registry) as registry, LogRows(found.data.log) as rows:
+            known = registry.version, [row["id"] for row in rows.publications([0, 49])]
+        with QueueReader(found.data.queues) as reader, Cursors(found.data.cursors) as cursors:
+            queues = [[queue.principal, reader.last(queue), cursors.of([queue])[queue]] for queue in reader]
+        return known, queues, found.manifest.rows, found.manifest.runner
+
+
 KINDS: dict[str, Kind] = {
     "log": TheLog(),
     "gone": GoneRows(),
@@ -342,4 +369,5 @@ KINDS: dict[str, Kind] = {
     "queues": TheQueues(),
     "cursors": TheCursors(),
     "data": TheDataDirectory(),
+    "backup": ABackup(),
 }

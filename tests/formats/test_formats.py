@@ -8,7 +8,7 @@ import pytest
 from tests.formats.kinds import KINDS
 from tests.formats.write import HERE, unpacked
 from tidegate import array_bundle
-from tidegate.broker import batch_record
+from tidegate.broker import backup_manifest, batch_record
 from tidegate.engine import shards_record
 from tidegate.errors import SnapshotError, StoreError
 from tidegate.index import snapshot
@@ -81,7 +81,8 @@ def test_the_page_has_the_number_of_every_format():
         "`tidegate.json`": str(checkpoint._FORMAT),
         "`batches.json`": str(begun_batches._FORMAT),
         "`….journal` and `….queues`": f"`{queue_frames._MAGIC.decode()}` in every frame",
-        "`manifest.json`": str(queue_files._FORMAT),
+        "which files queues have": str(queue_files._FORMAT),
+        "the manifest of a backup": str(backup_manifest._FORMAT),
         "`….base`": str(queue_directory._FORMAT),
         "`format.json`": str(data_directory._FORMAT),
         "| cursors": f"schema {len(cursors._PART.steps)}",

@@ -97,7 +97,7 @@ def test_a_checkpoint_is_what_it_was_begun_as(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"format": 3, "query": "q"}, "a checkpoint of format 2; got format 3"),
+        ({"format": 4, "query": "q"}, "a checkpoint of format 3; got format 4"),
         (
             {"format": 1, "query": "q", "source": "log a", "patterns": True, "shards": 2},
             "of semantics 3; got semantics 1,",

@@ -21,10 +21,12 @@ from tidegate.errors import StoreError
 from tidegate.stages.shard_state import ShardState
 from tidegate.store.log_tail import sync_directory
 
-__all__ = ["BatchRecord"]
+__all__ = ["FILE", "BatchRecord", "last_begun"]
 
 _LOG = logging.getLogger("tidegate")
-_FILE, _FORMAT = "batches.journal", 2
+#: The name of the file in a checkpoint.
+FILE = "batches.journal"
+_FORMAT = 2
 #: The file is written anew when it has grown to so many bytes.
 _LARGE = 4 << 20
 _sync = getattr(os, "fdatasync", os.fsync)
@@ -40,7 +42,7 @@ class BatchRecord(Closing):
     """
 
     def __init__(self, checkpoint: str) -> None:
-        self._path = Path(checkpoint, _FILE)
+        self._path = Path(checkpoint, FILE)
         self.batch = -1
         self.offset: Offset | None = None
         self.begun: Offset | None = None
@@ -60,11 +62,7 @@ class BatchRecord(Closing):
         """Take all entries; the byte after the last whole one."""
         end = 0
         for line in data.splitlines(keepends=True):
-            try:
-                check = int(line[:8], 16)
-            except ValueError:
-                check = -1
-            is_right = check == zlib.crc32(line[9:-1])
+            is_right = _is_right(line)
             if not (is_right and line.endswith(b"\n")):
                 has_followers = end + len(line) < len(data)
                 if is_right or has_followers or not _is_torn(line):
@@ -152,6 +150,24 @@ class BatchRecord(Closing):
             finally:
                 os.close(self._file)
                 self._file = -1
+
+
+def last_begun(data: bytes) -> int:
+    """The number of the last batch that was begun, −1 if none, by the content of a record."""
+    batch = -1
+    for line in data.splitlines(keepends=True):
+        if not (_is_right(line) and line.endswith(b"\n")):
+            break
+        batch = orjson.loads(line[9:-1])["batch"]
+    return batch
+
+
+def _is_right(line: bytes) -> bool:
+    """Whether the checksum of a line is right. The line may still lack its end."""
+    try:
+        return int(line[:8], 16) == zlib.crc32(line[9:-1])
+    except ValueError:
+        return False
 
 
 def _is_torn(line: bytes) -> bool:

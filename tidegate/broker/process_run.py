@@ -40,6 +40,7 @@ from tidegate.stages.select_task import WATERMARK, ReceiptRows, SelectTask
 from tidegate.stages.shard_parts import PART, ShardFiles
 from tidegate.stages.shard_state import CombineSettings, PartReference
 from tidegate.stages.task_context import LocalTask, local_task
+from tidegate.store.commit_lock import CommitLock
 from tidegate.store.directory_lock import DirectoryLock
 from tidegate.store.registry import Registry
 
@@ -89,7 +90,9 @@ class ProcessRun:
         for sink in sinks:
             self._opened.callback(sink.close)
         self._opened.callback(source.close)
-        self._begun = begun(self._checkpoint, source.identity, patterns, len(_SHARDS), runner="process")
+        self._commits = CommitLock(self._checkpoint)
+        identity = source.identity_seen_from(self._checkpoint)
+        self._begun = begun(self._checkpoint, identity, patterns, len(_SHARDS), "process", source.identity)
         self.query = self._begun.query
         self.quarantine = Quarantine.at(quarantine or f"{self._checkpoint}/quarantine")
         self.status = Status(registry)
@@ -116,13 +119,14 @@ class ProcessRun:
         self._registry.needs(self.query, 0)  # keep all versions until the first batch says which it needs
         version = self._registry.version
         self._registry.prepare(version, version)
-        for sink in self._sinks:
-            sink.begin(self.query)
+        with self._commits.shared():  # both cut off what a crash has left
+            for sink in self._sinks:
+                sink.begin(self.query)
+            self._record = BatchRecord(self._checkpoint)
+            self._opened.callback(self._record.close)
+        check_batches(self._sinks, self._record.batch, self._record.path)
         self._reader = reader_of(self._source, self.query, self._registry, self._clock, self._checkpoint)
         self._opened.callback(self._reader.close)
-        self._record = BatchRecord(self._checkpoint)
-        self._opened.callback(self._record.close)
-        check_batches(self._sinks, self._record.batch, self._record.path)
         self._make_stages(self._reader)
         self._opened.callback(forget, self.query)
         if self._record.batch >= 0:
@@ -205,8 +209,9 @@ class ProcessRun:
         began = perf_counter()
         found = self._done(number, start, end)
         worked = perf_counter()
-        for sink in self._sinks:
-            sink.commit(number, found)
+        with self._commits.shared():
+            for sink in self._sinks:
+                sink.commit(number, found)
         counts = [orjson.loads(payload) for payload in found.of(COUNTS)]
         self.status.add(number, counts, worked - began, perf_counter() - worked, found.cut.row)
         if self._combine is None and any(task.get("unserved") for task in counts):

@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidegate import __version__
+from tidegate.cli.backup import backup, restore
 from tidegate.cli.check import check
 from tidegate.cli.demo import demo
 from tidegate.cli.explain import explain
@@ -117,8 +118,11 @@ def tidegate(
     """
 
 
-for command in (check, match, rehearse, explain, functions, demo, run, publish, subscribe, unsubscribe, status, warmup):
+for command in (check, match, rehearse, explain, functions, demo, run, publish, subscribe, unsubscribe, status):
     app.command()(command)
+app.command()(backup)
+app.command()(restore)
+app.command()(warmup)
 app.command("list")(list_)
 app.add_typer(log)
 app.add_typer(queue)

@@ -46,6 +46,7 @@ from tidegate.stages.select import VERSION, Select, Subscriptions
 from tidegate.stages.select_task import RECEIPTS, SHARDED, WATERMARK, ReceiptRows, SelectTask
 from tidegate.stages.shard_parts import ShardFiles
 from tidegate.stages.shard_state import CombineSettings
+from tidegate.store.commit_lock import CommitLock
 from tidegate.store.directory_lock import DirectoryLock
 from tidegate.store.registry import Registry
 
@@ -107,7 +108,9 @@ class Flow:
         self._checkpoint = os.fspath(checkpoint).rstrip("/")
         self._interval = interval
         self._lock = DirectoryLock(self._checkpoint)
-        self._begun = begun(self._checkpoint, source.identity, patterns, spark.sparkContext.defaultParallelism)
+        self._commits = CommitLock(self._checkpoint)
+        identity, cores = source.identity_seen_from(self._checkpoint), spark.sparkContext.defaultParallelism
+        self._begun = begun(self._checkpoint, identity, patterns, cores, former=source.identity)
         self.query = self._begun.query
         self._files = ShardFiles(f"{self._checkpoint}/patterns") if self._begun.patterns else None
         self.quarantine = Quarantine.at(quarantine or f"{self._checkpoint}/quarantine")
@@ -135,8 +138,9 @@ class Flow:
         self._registry.needs(self.query, 0)  # keep all versions until the first batch says which it needs
         version = self._registry.version
         self._registry.prepare(version, version)
-        for sink in self._sinks:
-            sink.begin(self.query)
+        with self._commits.shared():  # they cut off what a crash has left
+            for sink in self._sinks:
+                sink.begin(self.query)
         publications, feed = stream(self._source, self._spark, self.query, self._registry, self._clock)
         halves: tuple[WorkerHalf, ...] = tuple(dict.fromkeys(sink.half for sink in self._sinks))
         subscriptions = Subscriptions(self._registry.index_storage, self._registry)
@@ -191,8 +195,9 @@ class Flow:
             tell(WATERMARK, str(self.status.newest - self._settings.lateness))
         found = Receipts(receipts.toArrow(), cut)
         worked = perf_counter()
-        for sink in self._sinks:
-            sink.commit(batch, found)
+        with self._commits.shared():
+            for sink in self._sinks:
+                sink.commit(batch, found)
         counts = [orjson.loads(payload) for payload in found.of(COUNTS)]
         self.status.add(batch, counts, worked - began, perf_counter() - worked, found.cut.row)
         if self._files is None and not self._has_complained and any(task.get("unserved") for task in counts):

@@ -49,6 +49,10 @@ class Source(ABC):
     dates: ClassVar[bool] = False
     """Whether it can say when it took a publication, so that one dated far ahead of that is known."""
 
+    def identity_seen_from(self, checkpoint: str) -> str:
+        """The identity as a checkpoint has it: the same wherever both are moved to together, if they can be."""
+        return self.identity
+
     def done(self, offset: dict[str, Any], named: NamedRows) -> None:
         """All before this offset is processed and need not be kept for this run, but that sinks may still show rows to
         somebody: ``named`` finds which of a range. The runner calls it once a minute.
@@ -93,6 +97,13 @@ class LogSource(Source):
         self._size = keep_bytes
         self.identity = f"log {self.path}"
         Log(self.path).close()  # creates the log: the run may start before the first publisher
+
+    def identity_seen_from(self, checkpoint: str) -> str:
+        """A log in the directory that the checkpoint is in, as in a data directory, is named without that directory."""
+        place = os.path.dirname(os.path.abspath(checkpoint))
+        if "://" in checkpoint or os.path.commonpath((place, self.path)) != place:
+            return self.identity
+        return f"log beside the checkpoint: {os.path.relpath(self.path, place)}"
 
     def done(self, offset: dict[str, Any], named: NamedRows) -> None:
         if self._age is not None or self._size is not None:

@@ -8,6 +8,7 @@
     DIR/cursors.db    how far they have acknowledged it
     DIR/runner        the checkpoint of the run
     DIR/quarantine    rows that are no publications
+    DIR/.backup       what a backup holds while it copies (``broker/held_files.py``)
 
 Each of these has a format of its own. One run at a time uses a directory; others may read and append beside it.
 """

@@ -20,10 +20,10 @@ _FILE = "lock"
 
 class DirectoryLock:
     """The lock of a directory, held until ``release``; a ``StoreError`` if another run has it. ``what`` names the kind
-    of directory in that error.
+    of directory in that error, and ``user`` what uses it.
     """
 
-    def __init__(self, directory: str, what: str = "checkpoint") -> None:
+    def __init__(self, directory: str, what: str = "checkpoint", user: str = "run") -> None:
         self._held: weakref.finalize[..., DirectoryLock] | None = None
         if "://" in directory:
             return
@@ -38,7 +38,7 @@ class DirectoryLock:
             holder = os.read(descriptor, 20).decode(errors="replace").strip()
             os.close(descriptor)
             got = f"one that process {holder or '?'} uses"
-            raise StoreError(f"a {what} that no other run uses", got, directory) from None
+            raise StoreError(f"a {what} that no other {user} uses", got, directory) from None
         self._held = weakref.finalize(self, os.close, descriptor)
         with suppress(OSError):  # a full disk does not make it less of a lock
             os.ftruncate(descriptor, 0)

@@ -15,7 +15,8 @@ from tidegate.store.queue_frames import QueueFrame
 
 __all__ = ["Queue", "QueueDirectory"]
 
-_FORMAT = 1
+#: In format 1 no epochs were renewed.
+_FORMAT = 2
 
 
 class Queue(NamedTuple):
@@ -37,6 +38,8 @@ class QueueDirectory:
         """The number of the next queue."""
         self.run: str | None = None
         """The run whose batches these are."""
+        self.renewed: dict[int, str] = {}
+        """By number of a queue the epoch that it got later than it was made."""
         self.last = np.zeros(1024, np.int64)
         """By queue the number of its last delivery."""
         self._queues: dict[tuple[str, str], Queue] = {}
@@ -75,7 +78,8 @@ class QueueDirectory:
         for line in frame.array("changes").tobytes().splitlines():
             what, *facts = orjson.loads(line)
             if what == "made":
-                self.make(Queue(*facts))
+                made = Queue(*facts)
+                self.make(made._replace(epoch=self.renewed.get(made.number, made.epoch)))
             elif what == "ended":
                 self.end(facts[0])
             else:
@@ -88,7 +92,8 @@ class QueueDirectory:
     def to_bytes(self) -> bytes:
         """All of it, for a file."""
         queues = [[*queue, int(self.last[queue.number])] for queue in self]
-        facts = {"run": self.run, "batch": self.batch, "next": self.next, "queues": queues}
+        renewed = [[number, epoch] for number, epoch in self.renewed.items() if number >= self.next]
+        facts = {"run": self.run, "batch": self.batch, "next": self.next, "queues": queues, "renewed": renewed}
         return checked_json.packed({"format": _FORMAT, **facts})
 
     @staticmethod
@@ -97,12 +102,13 @@ class QueueDirectory:
         found = QueueDirectory()
         try:
             facts = checked_json.unpacked(path.read_bytes())
-            if facts["format"] != _FORMAT:
+            if facts["format"] not in (1, _FORMAT):
                 raise StoreError(f"queues of format {_FORMAT}", f"format {facts['format']}", str(path))
             for *queue, last in facts["queues"]:
                 found.make(Queue(*queue))
                 found.last[queue[0]] = last
             found.run, found.batch, found.next = facts["run"], facts["batch"], facts["next"]
+            found.renewed = dict(facts.get("renewed", ()))
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError("a list of queues", f"{type(error).__name__}: {error}", str(path)) from None
         return found

@@ -71,7 +71,7 @@ class QueueReader(Closing):
             raise StoreError("a directory with queues", "none", str(self.directory))
         if manifest.base is not None:
             base = QueueDirectory.from_file(self.directory / manifest.base)
-            if base.batch > self._known.batch:  # what was dropped is not known either
+            if not self._files or base.batch > self._known.batch:  # what was dropped is not known either
                 self._known = base
         known = {file.name: file for file in self._files}
         files = [known.get(name) or QueueFile(self.directory, name, level) for name, level in manifest.files]

@@ -186,6 +186,26 @@ class Queues(QueueReader):
             self._merge_aside()
         return True
 
+    def renew_epochs(self) -> list[Queue]:
+        """Give all queues other epochs, durably, and return them as they were: to whoever has read them, the numbers
+        that they have from now on mean something else. Nobody reads them meanwhile; open them again afterwards.
+        """
+        with self._reading:
+            known, base = list(self._known), self._queues_after([])
+        fresh = {queue.number: secrets.token_hex(8) for queue in known}
+        for queue in list(base):
+            base.make(queue._replace(epoch=fresh.get(queue.number, queue.epoch)))
+        base.renewed = fresh
+        serial, before = self._manifest.serial + 1, self._manifest.base
+        try:
+            create_file(self.directory, f"{serial}.base", base.to_bytes())
+            self._install(self._files, f"{serial}.base", serial)
+            if before is not None:
+                os.unlink(self.directory / before)
+        except OSError as error:
+            raise unusable(error, self.directory) from None
+        return known
+
     # --- merging ----------------------------------------------------------------------------------------------------
 
     def _merge_aside(self) -> None:
