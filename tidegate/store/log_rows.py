@@ -147,6 +147,8 @@ class LogRows(Closing):
         if segment is None:  # dropped a moment ago
             return
         wanted = rows[places]
+        if wanted[-1] >= segment.last.end_row:  # it has grown since, before another followed
+            segment.refresh()
         numbers = segment.numbers(wanted)
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         groups: dict[_Schema, tuple[list[pa.RecordBatch], list[_Rows]]] = {}
