@@ -1,4 +1,4 @@
-"""Each identity once: logs with an id index against obvious loops, over appends, unpublishing, time, kills and damage."""
+"""Each identity once: logs with an id index against obvious loops, over appends, unpublishing, time and kills."""
 
 from __future__ import annotations
 

@@ -238,7 +238,10 @@ class Identities(Closing):
             return None
         finally:
             os.close(descriptor)
-        return file if (file.words[_OURS] == self._facts()).all() and file.is_whole() else None
+        if (file.words[_OURS] == self._facts()).all() and file.is_whole():
+            return file
+        file.head[ring.STATE] = _REPLACED  # whoever else uses it must not go on with it
+        return None
 
     def _facts(self) -> NDArray[np.uint64]:
         settings = self._settings
