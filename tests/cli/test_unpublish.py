@@ -31,13 +31,12 @@ def test_what_is_published_again(tmp_path):
     again = run("publish", data.path, file).stderr
     assert again.startswith("0 publications appended in ")
     assert again.endswith(" s, 3 were there already; the log ends at row 3\n")
-    changed = lines(
-        tmp_path / "q.jsonl", [PUBLICATIONS[0] | {"new": 1}, PUBLICATIONS[1], {**PUBLICATIONS[2], "id": "n"}]
-    )
+    records = [PUBLICATIONS[0] | {"new": 1}, PUBLICATIONS[1], PUBLICATIONS[2] | {"id": "n"}]
+    changed = lines(tmp_path / "q.jsonl", records)
     again = run("publish", data.path, changed, code=1).stderr
     assert again.startswith("1 publications appended in ")
-    end = "1 were there already, 1 refused: the log has others with the same source, id and phase; the log ends at row 4\n"
-    assert again.endswith(end)
+    refusal = "1 refused: the log has others with the same source, id and phase"
+    assert again.endswith(f" s, 1 were there already, {refusal}; the log ends at row 4\n")
     text = changed.read_text("utf-8")
     assert "0 publications appended" in run("publish", data.path, "-", input=text, code=1).stderr
     with Log(data.log, create=False) as log:

@@ -18,7 +18,7 @@ _NEVER = np.zeros(0, np.int64)
 def valid_until_of(batch: pa.RecordBatch) -> NDArray[np.int64]:
     """For each publication µs since 1970, 0 if it does not say; an empty array where none does."""
     place = batch.schema.get_field_index("valid_until")
-    return _NEVER if place < 0 else np.asarray(batch.column(place).cast(pa.int64()).fill_null(0))
+    return _NEVER if place < 0 else np.array(batch.column(place).cast(pa.int64()).fill_null(0))
 
 
 def valid_until_of_objects(publications: Sequence[Publication]) -> NDArray[np.int64]:

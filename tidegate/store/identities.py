@@ -2,19 +2,17 @@
 
 ``Identities`` maps a file that all processes share which append to the log; ``Log`` calls it while it holds the lock of
 the log. Everything in the file follows from the log: it is brought up to the log's end before it is asked, and made
-again where it cannot be believed: after a crash of the machine, when a process was killed while changing it, when sums
-or settings differ. Knows nothing of what publications say.
+again where it cannot be believed: when its sums differ, as after a crash of the machine, when a process was killed while
+changing it, when it is of another log or of other settings. Knows nothing of what publications say.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from functools import cache
 from pathlib import Path
 from typing import TypeAlias
 
@@ -38,8 +36,8 @@ __all__ = ["Identities"]
 _FILE = "index"
 #: Changes whenever a file of an older program could be misread. Such a file is made again.
 _FORMAT = 1
-#: Words of the head that are ours: format, key, boot, horizon and capacity.
-_OURS = [0, 10, 11, 12, 13, 14, 15]
+#: Words of the head that are ours: format, key, horizon and capacity.
+_OURS = [0, 10, 11, 12, 13]
 #: States of a file: being changed, and replaced by another one of the same name.
 _CHANGING, _REPLACED = 1, 2
 #: Entries of a new ring, and how many times as many the next larger one has.
@@ -47,16 +45,6 @@ _LEAST, _GROWTH = 4096, 4
 _Rows = NDArray[np.int64]
 #: A source and an id.
 Pair: TypeAlias = tuple[str, str]
-
-
-@cache
-def _boot() -> NDArray[np.uint64]:
-    """What this run of the machine is called; where that cannot be known, a name that no other process has."""
-    try:
-        name = uuid.UUID(Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip())
-    except (OSError, ValueError):
-        name = uuid.uuid4()
-    return np.frombuffer(name.bytes, np.uint64)
 
 
 class _IndexFile:
@@ -245,7 +233,7 @@ class Identities(Closing):
 
     def _facts(self) -> NDArray[np.uint64]:
         settings = self._settings
-        return np.array([_FORMAT, *settings.key, *_boot(), settings.horizon, settings.capacity], np.uint64)
+        return np.array([_FORMAT, *settings.key, settings.horizon, settings.capacity], np.uint64)
 
     def _made(self, size: int) -> _IndexFile:
         """An empty file with a ring of a size, in place of the one that is there."""

@@ -44,8 +44,8 @@ class IdentityHashes:
     def of(self, batch: pa.RecordBatch) -> Hashes:
         """Of the publications of a batch, as they lie in the log."""
         if batch.num_rows <= _FEW and "phase" not in batch.schema.names:
-            pairs = zip(batch.column("source").to_pylist(), batch.column("id").to_pylist(), strict=True)
-            return self._of_each([identity(source, id, None) for source, id in pairs])
+            pairs = zip(batch.column("source"), batch.column("id"), strict=True)
+            return self._of_each([identity(source.as_py(), id.as_py(), None) for source, id in pairs])
         return self._hashed(batch.column("source"), batch.column("id"), _phases(batch))
 
     def of_objects(self, publications: Sequence[Publication]) -> Hashes:
