@@ -29,7 +29,7 @@ def at(second):
 
 
 VALUES = st.sampled_from(
-    [5, 5.0, 6, True, "5", "x", [1, 2], [1.0, 2.0], [], NOON, None, 2**60, float(2**60), (7.0, 46.0)]
+    [5, 5.0, 1, True, "5", "x", [1, 2], [1.0, 2.0], [], NOON, None, 2**60, float(2**60), (7.0, 46.0)]
 )
 PUBLICATIONS = st.builds(
     lambda source, id, phase, n, m, valid, time: Publication(

@@ -203,6 +203,30 @@ def test_a_missing_time_equals_a_missing_time(tmp_path):
                 log.append(others, made_times=wrong)
 
 
+def test_what_is_equal(tmp_path):
+    """Numbers by their value, whatever they are given as; everything else by kind and value."""
+    values = [
+        [5, 5.0, np.int8(5)],
+        [True],
+        [1, 1.0],
+        ["1"],
+        [2**60, float(2**60)],
+        [2**60 + 1],
+        [None],
+        [[]],
+        [[5, 6.0]],
+    ]
+    time = datetime(2026, 11, 15, tzinfo=UTC)
+    with _log(tmp_path) as log:
+        for i, alike in enumerate(values):
+            log.append(Publication(f"p{i}", "z", time, {"n": alike[0], "m": None}))
+            for j, others in enumerate(values):
+                for other in others:
+                    found = log.append(Publication(f"p{i}", "z", time, {"n": other}))
+                    assert found[1:] == ((0, 1, ()) if i == j else (0, 0, (0,))), (alike, other)
+        assert log.end == len(values)
+
+
 def test_gaps_of_series_are_alike(tmp_path):
     series = [1.0, float("nan"), float("inf")]
     p = Publication("p", "z", datetime(2026, 11, 15, tzinfo=UTC), {"s": series})

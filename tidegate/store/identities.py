@@ -2,8 +2,8 @@
 
 ``Identities`` maps a file that all processes share which append to the log; ``Log`` calls it while it holds the lock of
 the log. Everything in the file follows from the log: it is brought up to the log's end before it is asked, and made
-again where it cannot be believed: when its sums differ, as after a crash of the machine, when a process was killed while
-changing it, when it is of another log or of other settings. Knows nothing of what publications say.
+again where it cannot be believed: when its sums differ, as after a crash of the machine, when a process was killed in
+the midst of a change, when it is of another log or of other settings. Knows nothing of what publications say.
 """
 
 from __future__ import annotations
