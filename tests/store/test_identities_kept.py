@@ -15,6 +15,7 @@ from tests.store.writing import rows
 from tidegate.errors import PublicationError, SettingError, StoreError
 from tidegate.kernels.keyed_hash import hash_one
 from tidegate.model import Publication
+from tidegate.runs.config import load
 from tidegate.store import identities, log_segment
 from tidegate.store.data_directory import DataDirectory, log_to_append
 from tidegate.store.identities import Identities
@@ -156,6 +157,16 @@ def test_settings_stay_until_others_are_given(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="a directory for an id index"):
         Identities(tmp_path / "file" / "ids")
+
+
+def test_the_file_of_a_run_gives_the_horizon(tmp_path):
+    place = tmp_path / "broker.toml"
+    place.write_text('[run]\ndata = "broker"\nrunner = "process"\nhorizon = 7200\n', "utf-8")
+    load(place).made()
+    place.write_text('[run]\ndata = "broker"\nrunner = "process"\n', "utf-8")
+    data = load(place).made()
+    with data.open_log(version=lambda: 0) as log:
+        assert log._identities.horizon == timedelta(hours=2)
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 50, 5000])

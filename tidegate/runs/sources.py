@@ -181,7 +181,7 @@ class GeneratorSource(Source):
 
     def _run(self, registry: Registry | None) -> None:
         try:
-            with log_to_append(self._directory, version=lambda: registry.version if registry else 0) as log:
+            with log_to_append(self._directory, version=lambda: 0 if registry is None else registry.version) as log:
                 began, first = monotonic(), log.end
                 for table in self._pieces(first):
                     due = began + (log.end - first) / self._rate

@@ -43,7 +43,7 @@ class IdentityHashes:
 
     def of(self, batch: pa.RecordBatch) -> Hashes:
         """Of the publications of a batch, as they lie in the log."""
-        if batch.num_rows <= _FEW and "phase" not in batch.schema.names:
+        if batch.num_rows <= _FEW and batch.schema.get_field_index("phase") < 0:
             pairs = zip(batch.column("source"), batch.column("id"), strict=True)
             return self._of_each([identity(source.as_py(), id.as_py(), None) for source, id in pairs])
         return self._hashed(batch.column("source"), batch.column("id"), _phases(batch))
