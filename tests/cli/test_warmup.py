@@ -16,7 +16,7 @@ print(*sorted({
     for name, module in sys.modules.items() if name.startswith("tidegate.") and not name.startswith("tidegate.kernels.")
     for kernel in vars(module).values() if isinstance(kernel, Dispatcher) and not kernel.signatures
     if kernel.__module__.rpartition(".")[2] in (
-        "cascade", "excursion", "grams", "haar", "like", "place_location", "places", "shape", "spheres",
+        "cascade", "excursion", "grams", "haar", "keyed_hash", "like", "place_location", "places", "shape", "spheres",
     )
 }))
 """

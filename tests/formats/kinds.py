@@ -84,6 +84,24 @@ class TheLog(Kind):
             return [[row["id"], row.get("n"), row.get("name")] for row in contents(log)]
 
 
+class TheIdentities(Kind):
+    """The id index of a data directory, one of whose publications was withdrawn, and the log that it is of."""
+
+    def write(self, directory: Path) -> None:
+        data = DataDirectory.made(directory / "data", "process")
+        data.know_for(timedelta(days=99_999))
+        with data.open_log(version=lambda: 1, clock=lambda: 10**15) as log:
+            log.append([reading(number, (None, "START")[number % 2], n=number / 4) for number in range(6)])
+            log.unpublish([("north", "p3"), ("north", "p4")])
+
+    def answers(self, directory: Path) -> Any:
+        again = [reading(number, (None, "START")[number % 2], n=number / 4) for number in range(7)]
+        again[2] = reading(2, None, n=7)
+        with DataDirectory.made(directory / "data", "process").open_log(version=lambda: 1) as log:
+            found = log.append(again)
+            return [*found], log.unpublish([("north", "p3"), ("north", "p5")]), log.end
+
+
 class GoneRows(Kind):
     """What is left of the rows of a log that were dropped and are still named."""
 
@@ -355,6 +373,7 @@ class ABackup(Kind):
 
 KINDS: dict[str, Kind] = {
     "log": TheLog(),
+    "ids": TheIdentities(),
     "gone": GoneRows(),
     "filters": FiltersSnapshot(),
     "snapshot": Snapshot(),

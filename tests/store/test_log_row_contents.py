@@ -25,6 +25,7 @@ from tidegate.store import log_check
 from tidegate.store.log import Log
 from tidegate.store.log_intake import PendingAppend, bundles
 from tidegate.store.log_rows import LogRows
+from tidegate.store.log_segment import segments
 
 
 def stamp(when):
@@ -137,6 +138,18 @@ def test_rows_are_what_was_appended(steps, segment_bytes, most):
                             assert found == left or (row not in noted and found == {"gone": True})
                         else:
                             assert strict(found) == strict(expected)
+
+
+def test_a_segment_that_grew_before_another_followed(tmp_path):
+    with Log(tmp_path, segment_bytes=3000) as log, LogRows(tmp_path) as reader:
+        log.append(rows(["a"]))
+        assert reader.publications([0])[0]["id"] == "a"
+        while len(segments(tmp_path)) == 1:
+            log.append(rows([f"p{log.end}"]))
+        assert [row["id"] for row in reader.publications(range(log.end))] == [
+            "a",
+            *(f"p{i}" for i in range(1, log.end)),
+        ]
 
 
 def test_a_row_that_is_not_there_yet(tmp_path):

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
+from tidegate.store.identities import Identities
 from tidegate.store.log import Log
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -32,7 +33,7 @@ def append_until_killed(directory, name, acknowledged):
     while True:
         count = chance.choice((1, 1, 2, 7, 300, 3000))
         table = rows((f"{name}-{number + i}" for i in range(count)), **{chance.choice("abc"): pa.array(range(count))})
-        acknowledged.send((log.append(table), number, count))
+        acknowledged.send((log.append(table).position, number, count))
         number += count
 
 
@@ -44,7 +45,7 @@ def append_in_threads(directory, name, threads, appends, segment_bytes, acknowle
         chance = random.Random(thread)
         for number in range(appends):
             ids = [f"{name}-{thread}-{number}-{i}" for i in range(chance.randint(1, 5))]
-            found.append((log.append(rows(ids, **{chance.choice("ab"): pa.array([1.5] * len(ids))})), ids))
+            found.append((log.append(rows(ids, **{chance.choice("ab"): pa.array([1.5] * len(ids))})).position, ids))
 
     running = [threading.Thread(target=run, args=(thread,)) for thread in range(threads)]
     for thread in running:
@@ -53,3 +54,15 @@ def append_in_threads(directory, name, threads, appends, segment_bytes, acknowle
         thread.join()
     log.close()
     acknowledged.send(found)
+
+
+def append_the_same(directory, seed, count, together):
+    """Append publications that others append too, in an order of its own, until all of them are in the log."""
+    chance = random.Random(seed)
+    with Log(f"{directory}/log", segment_bytes=1 << 20, identities=Identities(f"{directory}/ids")) as log:
+        firsts = list(range(0, count, together))
+        chance.shuffle(firsts)
+        for first in firsts:
+            numbers = range(first, min(first + together, count))
+            appended = log.append(rows(map(str, numbers), n=pa.array(numbers, pa.float64())))
+            assert appended.accepted + appended.duplicates == len(numbers)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,8 @@ from tidegate.patterns.past import Past
 from tidegate.shapes.sphere_group import ShapeLookup, structures
 from tidegate.shapes.structures import STRUCTURES
 from tidegate.shapes.transforms import TRANSFORMS
+from tidegate.store.identities import Identities
+from tidegate.store.log import Log
 
 __all__ = ["compile_kernels"]
 
@@ -36,6 +39,7 @@ def compile_kernels() -> None:
     Engine(subscriptions()).publish(some, grouped=True)
     _one_at_a_time(some)
     _terms()
+    _identities(some)
     series = _series(np.random.default_rng(0))
     for structure, transform in zip(_structures(), cycle(TRANSFORMS), strict=False):
         before = look_up_with(ShapeLookup(transform, structure))
@@ -89,6 +93,20 @@ def _terms() -> None:
     engine.publish(
         pa.ipc.open_stream(file.getvalue()).read_all()
     )  # arrays that nobody may write have kernels of their own
+
+
+def _identities(some: pa.Table) -> None:
+    """What appending to a data directory calls, of one publication and of many, and what unpublishing does."""
+    with TemporaryDirectory() as directory:
+        known = Identities(f"{directory}/ids", capacity=5000)
+        with Log(f"{directory}/log", identities=known) as log:
+            log.append(Publication("p", "s", _BEGIN))
+            log.append([Publication(f"p{i}", "s", _BEGIN, valid_until=_BEGIN) for i in range(4200)])
+            log.append([Publication(f"q{i}", "s", _BEGIN) for i in range(2)])
+            log.append(some)
+            log.unpublish([("s", "p")])
+        with Log(f"{directory}/log", identities=Identities(f"{directory}/ids")) as log:
+            log.append(some)
 
 
 def _structures() -> list[str]:
