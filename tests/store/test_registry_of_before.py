@@ -14,6 +14,7 @@ from tidegate.model import NAME_LENGTH
 from tidegate.store import Registry
 from tidegate.store.database import NUMBER, OPTIONS, Database, key, words
 from tidegate.store.database_url import address
+from tidegate.store.registrations import Registration
 from tidegate.store.registry_tables import PART
 from tidegate.store.schema import SchemaPart
 from tidegate.store.version_readers import Readers
@@ -65,7 +66,12 @@ def keep_what_is_delivered(connection) -> None:
         connection.execute(text(f"ALTER TABLE tidegate_subscriptions ADD COLUMN {column}"))
 
 
-STEPS = (create, keep_what_was_asked, keep_what_is_delivered)
+def know_ids_by_subscriber(connection) -> None:
+    for since, id in ((1, "ann/s1"), (2, "ann/s2")):
+        connection.execute(_ROWS.update().where(_ROWS.c.since == since).values(id_key=key(id)))
+
+
+STEPS = (create, keep_what_was_asked, keep_what_is_delivered, know_ids_by_subscriber)
 
 
 @pytest.fixture(params=range(1, len(STEPS) + 1))
@@ -100,7 +106,16 @@ def test_a_registry_of_before_is_opened_and_has_it_all(old, know):
         with registry._database.read() as connection:
             assert connection.scalar(text("SELECT version FROM tidegate_schema_version")) == len(PART.steps)
             columns = [c["name"] for c in inspect(connection).get_columns("tidegate_subscriptions")]
-            assert columns[-5:] == ["asked", "initial", "fields", "expired", "destination"]
+            assert columns[-7:] == ["asked", "initial", "fields", "expired", "destination", "origin", "read_filter"]
+
+
+@pytest.mark.contract
+def test_who_subscribed_before_is_registered(old):
+    with Registry(old) as registry:
+        assert registry.registrations(0, 3) == [Registration(2, "ann", True)]  # of s1 nothing is left
+        assert registry.subscribe(tg.Subscription("s1", "ann", "price > 1")) == 4
+        assert registry.unregister("ann") == 5
+        assert [(row.since, row.until) for row in registry.rows(0, 5)] == [(1, 3), (2, 5), (4, 5)]
 
 
 def test_who_has_it_open_goes_on_while_it_gets_its_column(old):
@@ -143,8 +158,17 @@ def test_subscribers_of_before_keep_what_they_have(old, tmp_path):
     """They are read, listed and ended as ever, and an id that leads to them is not given away."""
     with closing(Database(address(old), lambda database: None)) as before:
         row = {"until": None, "expression": "price > 1", "active_from": None, "active_until": None, "created": 10**15}
+        with before.read() as connection:
+            knows = connection.scalar(text("SELECT version FROM tidegate_schema_version")) > 3
         strangers = [
-            row | {"since": n, "id_key": key(id), "id": id, "subscriber_key": key(who or "-"), "subscriber": who or "-"}
+            row
+            | {
+                "since": n,
+                "id_key": key(f"{who or '-'}/{id}" if knows else id),
+                "id": id,
+                "subscriber_key": key(who or "-"),
+                "subscriber": who or "-",
+            }
             for n, (id, who) in enumerate(STRANGERS, 4)
         ]
         before.write(lambda c: c.execute(_ROWS.insert(), strangers))

@@ -9,27 +9,29 @@ versions: a process that reads version v can read everything up to v. Knows noth
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, Connection, Select, bindparam, delete, func, select, update
+from sqlalchemy import URL, Connection, Select, bindparam, delete, func, or_, select, update
 
 from tidegate.closing import Closing
-from tidegate.errors import SettingError, StoreError, SubscriptionError, TidegateError, UnknownSubscription, shown
-from tidegate.index.catalogue import stored
+from tidegate.errors import SettingError, StoreError, SubscriptionError, UnknownSubscription, shown
 from tidegate.language import DEFAULT_LIMITS, Limits
-from tidegate.model import NAME_LENGTH, Subscription
+from tidegate.model import Subscription
 from tidegate.principal_names import EXPECTED, is_principal_name
+from tidegate.store import registrations
 from tidegate.store.database import CHUNK, Database, key
 from tidegate.store.database_url import address, file
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.ontology_renewal import UnrenewableSubscription, renew
+from tidegate.store.registrations import Registration
 from tidegate.store.registry_tables import (
     FIELDS,
     PART,
     RECIPIENT,
+    REGISTRATIONS,
     ROWS,
     Recipient,
     active,
@@ -43,11 +45,9 @@ from tidegate.store.registry_tables import (
     when,
 )
 from tidegate.store.stored_subscription import StoredSubscription
+from tidegate.store.subscribing import expressions, one_by_one
 from tidegate.store.version_readers import Pin, Reader, Readers, check_number, now
-from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.bulk import without_garbage_collection
-from tidegate.subscriptions.doubts import warn
-from tidegate.subscriptions.expansion import self_contained
 
 __all__ = ["Registry", "RegistryEntry"]
 
@@ -123,11 +123,11 @@ class Registry(Closing):
         hardly be meant as they are written.
         """
         with without_garbage_collection():
-            taken = _one_by_one(subscriptions)
-            expressions = self._checked(taken)
-        return self._add(taken, expressions) if taken else self.version
+            taken = one_by_one(subscriptions)
+            texts = expressions(taken, self._limits)
+        return self._add(taken, texts) if taken else self.version
 
-    def _add(self, subscriptions: Sequence[Subscription], expressions: Sequence[tuple[str, str | None]]) -> int:
+    def _add(self, subscriptions: Sequence[Subscription], texts: Sequence[tuple[str, str | None]]) -> int:
 
         def work(connection: Connection) -> int:
             version = tick(connection, len(subscriptions))
@@ -135,35 +135,14 @@ class Registry(Closing):
                 raise SubscriptionError("an id that is not in use", shown(taken))
             created, since = now(), version - len(subscriptions) + 1
             for at in range(0, len(subscriptions), CHUNK):
-                some = zip(subscriptions[at : at + CHUNK], expressions[at : at + CHUNK], strict=True)
+                some = zip(subscriptions[at : at + CHUNK], texts[at : at + CHUNK], strict=True)
                 rows = [record(number, s, *told, created) for number, (s, told) in enumerate(some, since + at)]
                 connection.execute(ROWS.insert(), rows)
+            firsts = {s.subscriber: number for number, s in reversed([*enumerate(subscriptions, since)])}
+            registrations.register(connection, firsts)
             return version
 
         return self._database.write(work)
-
-    def _checked(self, subscriptions: Sequence[Subscription]) -> list[tuple[str, str | None]]:
-        """Each expression as it is stored and, where an ontology has expanded it, as it was asked; or an error."""
-        ids, expressions = set[str](), list[tuple[str, str | None]]()
-        for subscription in subscriptions:
-            _check_names(subscription)
-            try:
-                warn(subscription, compile_subscription(subscription, self._limits), self._limits)
-            except TidegateError as error:
-                name = shown(subscription.id)
-                error.at = f"{error.at} of subscription {name}" if error.at else name
-                raise
-            name = subscription.registered_id
-            if name in ids:
-                raise SubscriptionError("each id once", f"{shown(name)} twice")
-            ids.add(name)
-            meant, asked = self_contained(subscription, self._limits)
-            expressions.append((stored(meant), None if asked is None else stored(asked)))
-            texts = (subscription.id, *expressions[-1], subscription.destination)
-            for text in texts:  # fields are JSON, which writes NUL in other characters
-                if text is not None and "\0" in text:  # PostgreSQL takes no text with NUL
-                    raise SubscriptionError("text without the character NUL", shown(text), shown(subscription.id))
-        return expressions
 
     def unsubscribe(self, *ids: str) -> int:
         """End subscriptions, each named ``subscriber/id``; all or none.
@@ -200,6 +179,39 @@ class Registry(Closing):
         called with each of them, and they keep the meaning they have.
         """
         return renew(self._database, keep)
+
+    # --- who is registered ------------------------------------------------------------------------------------------
+
+    def register(self, principal: str) -> int:
+        """Register a principal, as its first subscription does; return the version since which it is registered."""
+        if not is_principal_name(principal):
+            raise SubscriptionError(f"{EXPECTED}, to be registered", shown(principal))
+
+        def work(connection: Connection) -> int:
+            tick(connection, 0)  # nobody else registers it meanwhile
+            there = registrations.registered(connection, [principal]).get(principal)
+            if there is None:
+                registrations.register(connection, {principal: (there := tick(connection, 1))})
+            return there
+
+        there = self.registered(principal)
+        return self._database.write(work) if there is None else there
+
+    def unregister(self, principal: str) -> int:
+        """End the registration of a principal and all its subscriptions; return the version from which none is."""
+        if not isinstance(principal, str):
+            raise SettingError("a principal that is registered", shown(principal))
+        return self._database.write(lambda connection: registrations.unregister(connection, principal))
+
+    def registered(self, principal: str) -> int | None:
+        """The version since which a principal is registered; None if it is not."""
+        with self._database.read() as connection:
+            return registrations.registered(connection, [principal]).get(principal)
+
+    def registrations(self, after: int, upto: int) -> list[Registration]:
+        """Who was registered and who was unregistered after one version and up to another, in order."""
+        with self._database.read() as connection:
+            return registrations.between(connection, after, upto)
 
     # --- what is active now -----------------------------------------------------------------------------------------
 
@@ -255,6 +267,16 @@ class Registry(Closing):
         statement = select(ROWS.c.since, ROWS.c.until).where(ROWS.c.until > after, ROWS.c.until <= upto)
         with self._database.read() as connection:
             return [(since, until) for since, until in connection.execute(statement.order_by(ROWS.c.until))]
+
+    def initial(self, after: int, upto: int) -> Iterator[StoredSubscription]:
+        """Those with ``initial`` that were made after one version and up to another, at which they are still active.
+
+        One that was made anew since, by another ``read`` or another ontology, was made when it was made ``first``: what
+        was stamped below that version is initial to it, what was stamped later it was told as it came.
+        """
+        asked = ROWS.c.initial == 1, ROWS.c.since <= upto, or_(ROWS.c.until.is_(None), ROWS.c.until > upto)
+        new = func.coalesce(ROWS.c.origin, ROWS.c.since) > after, ROWS.c.since > after
+        return self._rows(select(*FIELDS).where(*asked, *new).order_by(ROWS.c.since))
 
     def recipients(self, sinces: Iterable[int]) -> dict[int, Recipient]:
         """Whom the subscriptions made at these versions tell; also those that have ended, as long as they are kept.
@@ -314,10 +336,14 @@ class Registry(Closing):
             return self._readers.horizon(connection)
 
     def prune(self) -> int:
-        """Delete the subscriptions that ended before any version that is needed, and return how many."""
+        """Delete the subscriptions that ended before any version that is needed, and return how many.
+
+        Of registrations the same is deleted.
+        """
 
         def work(connection: Connection) -> int:
             oldest = self._readers.raise_horizon(connection)
+            connection.execute(delete(REGISTRATIONS).where(REGISTRATIONS.c.until <= oldest))
             return connection.execute(delete(ROWS).where(ROWS.c.until <= oldest)).rowcount
 
         return self._database.write(work)
@@ -369,23 +395,3 @@ class Registry(Closing):
     def close(self) -> None:
         """Close the connections; they are opened again if the registry is used again."""
         self._database.close()
-
-
-def _one_by_one(given: Iterable[Subscription | Iterable[Subscription]]) -> list[Subscription]:
-    found: list[Subscription] = []
-    for one in given:
-        if isinstance(one, Iterable) and not isinstance(one, str | bytes | Mapping):
-            found += one
-        else:
-            found.append(one)  # type: ignore[arg-type]  # what is no subscription is refused by ``_checked``
-    return found
-
-
-def _check_names(subscription: object) -> None:
-    if not isinstance(subscription, Subscription):
-        raise SubscriptionError("a Subscription", shown(subscription))
-    at = f"subscription {shown(subscription.id)}"
-    if not is_principal_name(subscription.subscriber):
-        raise SubscriptionError(f"{EXPECTED}, as the subscriber", shown(subscription.subscriber), at)
-    if (length := len(subscription.registered_id)) > NAME_LENGTH:
-        raise SubscriptionError(f"at most {NAME_LENGTH} characters as subscriber/id", f"{length}", at)

@@ -1,4 +1,5 @@
-"""The tables of a registry: a row per subscription, from the version that made it to the one that ended it; the clock.
+"""The tables of a registry: a row per subscription, from the version that made it to the one that ended it, and a row
+per principal, likewise; the clock.
 
 ``Registry`` and ``ontology_renewal`` use them. This module makes the tables, upgrades those of an older Tidegate, and
 turns a subscription into a row and a row into a subscription. Knows nothing of what an expression means.
@@ -12,7 +13,7 @@ from itertools import product
 from typing import Any, NamedTuple, NoReturn
 
 import orjson
-from sqlalchemy import Column, Connection, Index, MetaData, Select, Table, bindparam, inspect, select, update
+from sqlalchemy import Column, Connection, Index, MetaData, Select, Table, bindparam, func, inspect, select, update
 from sqlalchemy.schema import CreateColumn
 
 from tidegate.delivery_options import STREAM, Fields, checked_deliver, checked_fields, deliver_of
@@ -28,6 +29,7 @@ __all__ = [
     "FIELDS",
     "PART",
     "RECIPIENT",
+    "REGISTRATIONS",
     "ROWS",
     "Recipient",
     "active",
@@ -37,6 +39,7 @@ __all__ = [
     "findable",
     "living",
     "record",
+    "registration",
     "tick",
     "when",
 ]
@@ -51,8 +54,9 @@ _CLOCK = Table(
 )
 #: ``id_key`` is of ``subscriber/id``, by which a registry knows a subscription; ``id`` is the subscriber's own.
 #: ``expression`` is what is matched. ``asked`` is the expression it was made from, where that names terms of an
-#: ontology and so may come to mean something else. The last four are NULL where a subscription has the default;
-#: ``fields`` is JSON and ``destination`` the text of ``deliver``.
+#: ontology and so may come to mean something else. ``initial`` to ``destination`` are NULL where a subscription has the
+#: default; ``fields`` is JSON and ``destination`` the text of ``deliver``. ``origin`` is the version at which a
+#: subscription was made first, if it was made anew since, and ``read_filter`` what its subscriber may read.
 ROWS = Table(
     "tidegate_subscriptions",
     _TABLES,
@@ -71,9 +75,24 @@ ROWS = Table(
     Column("fields", words()),
     Column("expired", NUMBER),
     Column("destination", words()),
+    Column("origin", NUMBER),
+    Column("read_filter", words()),
     Index("tidegate_subscriptions_id", "id_key"),
     Index("tidegate_subscriptions_until", "until"),
     Index("tidegate_subscriptions_subscriber", "subscriber_key"),
+    Index("tidegate_subscriptions_active", "active_until"),
+    **OPTIONS,
+)
+#: A row per time for which a principal was registered, from the version that registered it to the one that ended that.
+REGISTRATIONS = Table(
+    "tidegate_registrations",
+    _TABLES,
+    Column("since", NUMBER, primary_key=True, autoincrement=False),
+    Column("until", NUMBER),
+    Column("principal_key", NUMBER, nullable=False),
+    Column("principal", words(NAME_LENGTH), nullable=False),
+    Index("tidegate_registrations_until", "until"),
+    Index("tidegate_registrations_principal", "principal_key"),
     **OPTIONS,
 )
 #: What ``as_row`` reads.
@@ -90,6 +109,8 @@ FIELDS = (
     ROWS.c.fields,
     ROWS.c.expired,
     ROWS.c.destination,
+    ROWS.c.origin,
+    ROWS.c.read_filter,
 )
 #: What ``as_recipient`` reads.
 RECIPIENT = (ROWS.c.since, ROWS.c.id, ROWS.c.subscriber, ROWS.c.destination, ROWS.c.fields)
@@ -149,7 +170,20 @@ def _know_ids_by_subscriber(connection: Connection) -> None:
         after = rows[-1][0]
 
 
-PART = SchemaPart("registry", (_create, _keep_what_was_asked, _keep_what_is_delivered, _know_ids_by_subscriber))
+def _register_subscribers(connection: Connection) -> None:
+    """Keep what may be read, and who is registered: whoever has subscriptions, since the first of these was made."""
+    _TABLES.create_all(connection)
+    _add_columns(connection, ROWS.c.origin, ROWS.c.read_filter)
+    (ends,) = (index for index in ROWS.indexes if index.name == "tidegate_subscriptions_active")
+    ends.create(connection, checkfirst=True)
+    tick(connection, 0)  # nobody adds a row meanwhile
+    first = select(func.min(ROWS.c.since), ROWS.c.subscriber).where(ROWS.c.until.is_(None)).group_by(ROWS.c.subscriber)
+    rows = [registration(since, subscriber) for since, subscriber in connection.execute(first)]
+    insert_new(connection, REGISTRATIONS, rows)
+
+
+_STEPS = (_create, _keep_what_was_asked, _keep_what_is_delivered, _know_ids_by_subscriber, _register_subscribers)
+PART = SchemaPart("registry", _STEPS)
 
 
 # --- the clock ------------------------------------------------------------------------------------------------------
@@ -223,16 +257,22 @@ def record(since: int, subscription: Subscription, expression: str, asked: str |
     }
 
 
+def registration(since: int, principal: str) -> dict[str, Any]:
+    """The row of a principal that is registered at a version, as it is inserted."""
+    return {"since": since, "until": None, "principal_key": key(principal), "principal": principal}
+
+
 def as_row(fields: Sequence[Any]) -> StoredSubscription:
     """The subscription of a row, as it is read. A row that we cannot have written is an error."""
     if tuple(map(type, fields)) not in _KINDS:
         _refuse(fields)
-    since, until, id, subscriber, expression, begin, end, asked, initial, names, expired, destination = fields
+    since, until, id, subscriber, expression, begin, end, asked, initial, names, expired, destination, *more = fields
     times = (None if begin is None else when(begin, fields), None if end is None else when(end, fields))
     told = "all" if names is None else _fields(names, fields)
     place = STREAM if destination is None else _destination(destination, fields)
     return StoredSubscription(
-        since, until, id, subscriber, expression, *times, asked, bool(initial), told, bool(expired), place, True
+        *(since, until, id, subscriber, expression, *times, asked, bool(initial), told, bool(expired), place, True),
+        *more,
     )
 
 
@@ -272,7 +312,7 @@ def when(micros: Any, fields: Sequence[Any]) -> datetime:
 _MAYBE_NUMBER, _MAYBE_TEXT = (int, type(None)), (str, type(None))
 _ALLOWED = (
     *((int,), _MAYBE_NUMBER, (str,), (str,), (str,), _MAYBE_NUMBER, _MAYBE_NUMBER, _MAYBE_TEXT),
-    *(_MAYBE_NUMBER, _MAYBE_TEXT, _MAYBE_NUMBER, _MAYBE_TEXT),
+    *(_MAYBE_NUMBER, _MAYBE_TEXT, _MAYBE_NUMBER, _MAYBE_TEXT, _MAYBE_NUMBER, _MAYBE_TEXT),
 )
 #: The types that the values of a row can have together.
 _KINDS = frozenset(product(*_ALLOWED))
@@ -284,7 +324,7 @@ def _refuse(fields: Sequence[Any]) -> NoReturn:
         for column, value, allowed in zip(FIELDS, fields, _ALLOWED, strict=True)
         if type(value) not in allowed
     )
-    number = name in ("since", "until", "active_from", "active_until", "initial", "expired")
+    number = name in ("since", "until", "active_from", "active_until", "initial", "expired", "origin")
     raise StoreError(f"{'a whole number' if number else 'text'} as {name}", shown(value), _place(fields))
 
 

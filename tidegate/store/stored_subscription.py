@@ -19,7 +19,8 @@ class StoredSubscription(NamedTuple):
 
     ``where`` is what is matched. If the subscription was written with terms of an ontology, ``where`` is expanded and
     ``asked`` is the expression as it was given. ``destination`` is the text of ``deliver``.
-    ``id`` is that of the subscriber, beside which another may have the same if they are ``registered``.
+    ``id`` is that of the subscriber, beside which another may have the same if they are ``registered``. ``read`` is the
+    filter of what the subscriber may read, which is ANDed to ``where``.
     """
 
     since: int
@@ -35,6 +36,8 @@ class StoredSubscription(NamedTuple):
     expired: bool = False
     destination: str = STREAM
     registered: bool = False
+    origin: int | None = None
+    read: str | None = None
 
     @staticmethod
     def of(subscription: Subscription, since: int, registered: bool = False) -> StoredSubscription:
@@ -44,6 +47,11 @@ class StoredSubscription(NamedTuple):
             *(since, None, s.id, s.subscriber, stored(s.where), s.active_from, s.active_until),
             *(None, s.initial, s.fields, s.expired, s.destination, registered),
         )
+
+    @property
+    def first(self) -> int:
+        """The version at which it was made first: it may be made anew, by another ``read`` or another ontology."""
+        return self.since if self.origin is None else self.origin
 
     @property
     def index_id(self) -> str:
