@@ -18,6 +18,7 @@ from tidegate.cli.subscription_files import subscriptions as read
 from tidegate.cli.text_records import text
 from tidegate.cli.timezone_option import OwnTimezone
 from tidegate.engine import Engine
+from tidegate.engine.explain import explain as explained
 from tidegate.engine.explanation import Explanation
 from tidegate.errors import PublicationError, SettingError, TidegateError, UnknownSubscription, shown
 from tidegate.extras import require
@@ -25,7 +26,7 @@ from tidegate.language import DEFAULT_LIMITS
 from tidegate.language.limits import NO_LIMITS
 from tidegate.model import Publication, Subscription
 from tidegate.predicates import Filter
-from tidegate.subscriptions import compile_subscription
+from tidegate.subscriptions import bounded_expression, compile_subscription
 from tidegate.time_zones import TimeZone
 
 __all__ = ["explain"]
@@ -79,10 +80,9 @@ def _of_run(path: Path, id: str, publication: Publication) -> Explanation:
 
     config = load(path)
     with config.subscriptions.open() as registry:
-        meant = registry.stored(id).meant
-        if isinstance(compile_subscription(meant, NO_LIMITS), Filter):
-            with Engine([meant], limits=NO_LIMITS) as engine:
-                return engine.explain(meant.id, publication)
+        stored = registry.stored(id)
+        if isinstance(stored.compiled(), Filter):
+            return explained(bounded_expression(stored.meant, NO_LIMITS, stored.condition), publication)
         require("spark", "tidegate explain with a CONFIG file")
         from tidegate.pipeline.explain import explain_run
         from tidegate.pipeline.from_config import session_of

@@ -109,7 +109,7 @@ def explain_run(
         raise PublicationError("a Publication", shown(publication))
     stored, view = registry.stored(id), view_of(registry)
     if not len(_row(view, stored.since)):
-        return explain(bounded_expression(stored.meant, NO_LIMITS), publication)
+        return explain(bounded_expression(stored.meant, NO_LIMITS, stored.condition), publication)
     settings = None
     if lateness is not None:
         settings = CombineSettings(checked_lateness(lateness), keep=checked_keep(keep, DEFAULT_LIMITS))
@@ -139,7 +139,8 @@ def explained(shard: Combine, view: View, stored: StoredSubscription, publicatio
     first = begins if shard.clock is None else None
     clock = begins if shard.clock is None else max(shard.clock, begins)
     trial = Trial.of(shard, stored.since, arrival, clock, first)
-    return explain_pattern(bounded_expression(stored.meant, NO_LIMITS), publication, trial, _told(trial.raised, view))
+    expression = bounded_expression(stored.meant, NO_LIMITS, stored.condition)
+    return explain_pattern(expression, publication, trial, _told(trial.raised, view))
 
 
 def _arrival(shard: Combine, view: View, publication: Publication) -> Arrivals:

@@ -27,12 +27,10 @@ from tidegate.index.catalogue import SCHEMA, Catalogue
 from tidegate.index.patterns import Patterns
 from tidegate.index.snapshot import save, write_array
 from tidegate.index.versioned import Ended, Layer, View
-from tidegate.language.limits import NO_LIMITS
 from tidegate.patterns import Pattern
 from tidegate.store.manifest import Manifest, ManifestLayer, current, file_name, serials
 from tidegate.store.storage import Storage, storage_at
 from tidegate.store.stored_subscription import StoredSubscription
-from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.bulk import without_garbage_collection
 
 __all__ = ["IndexLayers"]
@@ -156,7 +154,7 @@ class IndexLayers:
         with without_garbage_collection():
             for number, row in enumerate(rows):
                 try:
-                    found = compile_subscription(row.meant, NO_LIMITS)
+                    found = row.compiled()
                 except TidegateError as error:  # the process that took it knew more: a function, a named shape
                     name = shown(row.index_id)
                     error.at = f"{error.at} of subscription {name}" if error.at else name

@@ -1,24 +1,27 @@
 """Renewal: stored subscriptions that use terms of an ontology get the meaning that the ontology loaded now gives them.
 
-``Registry.renew`` calls ``renew``. A subscription whose meaning changes is ended and made anew under its id, all of
-them in one transaction that holds the registry's clock row. Knows nothing of Spark.
+``Registry.renew`` calls ``renew``. A subscription whose meaning changes, or that of what its subscriber may read, is
+ended and made anew under its id, all of them in one transaction that holds the registry's clock row. Knows nothing of
+Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, bindparam, select, update
+from sqlalchemy import Connection, Select, select, update
 
 from tidegate.errors import SettingError, SubscriptionError, TidegateError, shown
-from tidegate.index.catalogue import stored
+from tidegate.index.catalogue import restored, stored
 from tidegate.language.limits import NO_LIMITS
 from tidegate.ontologies import current as ontologies
 from tidegate.predicates.ontology import is_loaded
 from tidegate.store.database import CHUNK, Database
+from tidegate.store.principal_tables import PRINCIPALS, meaning
 from tidegate.store.registry_tables import FIELDS, ROWS, active, as_row, tick
-from tidegate.store.stored_subscription import StoredSubscription
+from tidegate.store.remaking import chunks, reading_otherwise, remake
+from tidegate.store.stored_subscription import StoredSubscription, as_condition
 from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.expansion import self_contained
 
@@ -56,14 +59,14 @@ def renew(database: Database, keep: Callable[[UnrenewableSubscription], None] | 
         if ontologies.version() != version:
             known.clear()  # another ontology was loaded since the read above
         living = list(connection.scalars(active(ROWS.c.since).where(ROWS.c.asked.is_not(None))))
-        for some in _chunks([since for since in living if since not in known]):  # made since the read above
+        for some in chunks([since for since in living if since not in known]):  # made since the read above
             _look(connection, select(*FIELDS).where(ROWS.c.since.in_(some)), known)
         lost[:] = [found for since in living if isinstance(found := known[since], UnrenewableSubscription)]
+        changed = {since: {"expression": found} for since in living if isinstance(found := known[since], str)}
+        _look_at_reads(connection, changed, lost)
         if lost and keep is None:
             raise _refused(lost)
-        changed = {since: found for since in living if isinstance(found := known[since], str)}
-        if changed:
-            _replace(connection, changed)
+        remake(connection, changed)
         return len(changed)
 
     count = database.write(work)
@@ -86,33 +89,32 @@ def _look(
                 known[row.since] = UnrenewableSubscription(row.index_id, str(error).splitlines()[0])
 
 
+def _look_at_reads(
+    connection: Connection, changed: dict[int, dict[str, str]], lost: list[UnrenewableSubscription]
+) -> None:
+    """Give what principals may read its meaning; note in ``changed`` the subscriptions that are bound by another."""
+    wanted = select(PRINCIPALS.c.name, PRINCIPALS.c.read_filter, PRINCIPALS.c.meant)
+    for name, read, before in connection.execute(wanted.where(PRINCIPALS.c.read_filter.is_not(None))).all():
+        try:
+            meant = meaning(restored(read), NO_LIMITS)
+        except TidegateError as error:
+            lost.append(UnrenewableSubscription(f"the read of {name}", str(error).splitlines()[0]))
+            continue
+        if before is not None and as_condition(meant) == as_condition(before):
+            continue
+        connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == name).values(meant=meant))
+        for since in reading_otherwise(connection, name, meant):
+            changed.setdefault(since, {})["read_filter"] = meant
+
+
 def _meant(row: StoredSubscription) -> str | None:
     """The expression that the row means now; None if that is what is stored."""
     compile_subscription(row.subscription, NO_LIMITS)  # raises if a term has gone, rather than expand it to nothing
     expression = stored(self_contained(row.subscription, NO_LIMITS)[0])
     if expression == row.where:
         return None
-    compile_subscription(row._replace(where=expression).meant, NO_LIMITS)  # a pipeline must be able to compile it
+    row._replace(where=expression).compiled()  # a pipeline must be able to compile it
     return expression
-
-
-def _replace(connection: Connection, changed: dict[int, str]) -> None:
-    """End rows and make them anew with other expressions, each at a version of its own, all taken by one ``tick``."""
-    since = tick(connection, len(changed)) - len(changed)
-    end = update(ROWS).where(ROWS.c.since == bindparam("ended")).values(until=bindparam("version"))
-    for some in _chunks(list(changed)):
-        found = connection.execute(select(ROWS).where(ROWS.c.since.in_(some)).order_by(ROWS.c.since)).mappings().all()
-        made = [
-            {**row, "since": number, "expression": changed[row["since"]]} for number, row in enumerate(found, since + 1)
-        ]
-        ended = [{"ended": old["since"], "version": new["since"]} for old, new in zip(found, made, strict=True)]
-        connection.execute(end, ended)
-        connection.execute(ROWS.insert(), made)
-        since += len(made)
-
-
-def _chunks(numbers: list[int]) -> Iterable[list[int]]:
-    return (numbers[at : at + CHUNK] for at in range(0, len(numbers), CHUNK))
 
 
 def _refused(lost: list[UnrenewableSubscription]) -> SubscriptionError:

@@ -7,21 +7,28 @@ a token has the hash of one.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Column, Connection, Index, MetaData, Table, select
+from sqlalchemy import Column, Connection, Index, MetaData, Table, select, update
 
-from tidegate.errors import SettingError, StoreError, shown
-from tidegate.index.catalogue import restored
-from tidegate.model import moment
-from tidegate.store.database import NUMBER, OPTIONS, insert_new, words
-from tidegate.store.schema import SchemaPart
+from tidegate.errors import SettingError, StoreError, TidegateError, shown
+from tidegate.index.catalogue import restored, stored
+from tidegate.language.limits import NO_LIMITS, Limits
+from tidegate.model import Subscription, moment
+from tidegate.predicates import Filter
+from tidegate.store.database import CHUNK, NUMBER, OPTIONS, Database, insert_new, words
+from tidegate.store.registry_tables import PART as REGISTRY
+from tidegate.store.registry_tables import tick
+from tidegate.store.remaking import bind
+from tidegate.store.schema import SchemaPart, add_columns
 from tidegate.store.token_secrets import SALT_BYTES
+from tidegate.subscriptions import compile_subscription
+from tidegate.subscriptions.expansion import self_contained
 
 __all__ = [
     "PART",
@@ -32,15 +39,21 @@ __all__ = [
     "TOKEN",
     "TOKENS",
     "Principal",
+    "Read",
     "Token",
     "checked_quotas",
     "checked_roles",
     "checked_sources",
+    "meaning",
+    "meanings",
+    "prepare",
     "principal_of",
     "salt",
     "token_of",
 ]
 
+#: What may be read: CQL2 text, CQL2-JSON or a truth value.
+Read = str | dict[str, Any] | bool
 ROLES = ("subscriber", "publisher", "administrator")
 #: What a principal may be limited in; without a number it is not.
 QUOTAS = ("subscriptions", "publications_per_second", "connections", "queue_size", "valid_set", "cost")
@@ -51,6 +64,8 @@ _LARGEST = 2**53
 _MOST_SOURCES, _PATTERN_LENGTH = 1024, 1024
 
 _TABLES = MetaData()
+#: ``read_filter`` is what may be read, as it was given. ``meant`` is the same without what other processes need not
+#: know, shapes of somebody's own and terms of an ontology: all living subscriptions of the principal have it.
 PRINCIPALS = Table(
     "tidegate_principals",
     _TABLES,
@@ -58,6 +73,7 @@ PRINCIPALS = Table(
     Column("read_filter", words()),
     Column("quotas", words(), nullable=False),
     Column("created", NUMBER, nullable=False),
+    Column("meant", words()),
     **OPTIONS,
 )
 TOKENS = Table(
@@ -95,7 +111,46 @@ def _create(connection: Connection) -> None:
     insert_new(connection, _SALT, [{"one": 1, "salt": secrets.token_hex(SALT_BYTES)}])
 
 
-PART = SchemaPart("principals", (_create,))
+def _apply_reads(connection: Connection) -> None:
+    """Apply ``read`` to subscriptions; it was only kept. One with terms that are not known here lets nothing pass."""
+    add_columns(connection, PRINCIPALS, PRINCIPALS.c.meant)
+    tick(connection, 0)  # nobody subscribes meanwhile
+    unapplied = PRINCIPALS.c.read_filter.is_not(None), PRINCIPALS.c.meant.is_(None)
+    for name, read in connection.execute(select(PRINCIPALS.c.name, PRINCIPALS.c.read_filter).where(*unapplied)).all():
+        try:
+            meant = meaning(restored(read), NO_LIMITS)
+        except TidegateError:
+            meant = "false"
+        connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == name).values(meant=meant))
+        bind(connection, name, meant)
+
+
+PART = SchemaPart("principals", (_create, _apply_reads))
+
+
+def prepare(database: Database) -> None:
+    """Make the tables of registry and principals, or bring them to this version: what one reads binds what it asks."""
+    REGISTRY.prepare(database)
+    PART.prepare(database)
+
+
+def meanings(connection: Connection, principals: Iterable[str]) -> dict[str, str]:
+    """What those of the principals may read that may not read everything, as it is stored with subscriptions."""
+    wanted, found = list(principals), dict[str, str]()
+    for at in range(0, len(wanted), CHUNK):
+        some = PRINCIPALS.c.name.in_(wanted[at : at + CHUNK]), PRINCIPALS.c.meant.is_not(None)
+        rows = connection.execute(select(PRINCIPALS.c.name, PRINCIPALS.c.meant).where(*some))
+        found |= {row.name: row.meant for row in rows}
+    return found
+
+
+def meaning(read: Read, limits: Limits) -> str:
+    """A ``read`` as it is stored with subscriptions, so that every process understands it; or an error."""
+    given = Subscription("read", "principal", read)
+    found = compile_subscription(given, limits)
+    if not isinstance(found, Filter):
+        raise SettingError("a filter as read", f"a pattern, {found.family}")
+    return stored(self_contained(given, limits)[0])
 
 
 def salt(connection: Connection) -> bytes:
@@ -107,7 +162,7 @@ class Principal(NamedTuple):
     """Who holds tokens: what it may read (a filter; None for everything), and its limits by name."""
 
     name: str
-    read: str | dict[str, Any] | bool | None
+    read: Read | None
     quotas: Mapping[str, float]
     created: datetime
 

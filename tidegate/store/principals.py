@@ -10,7 +10,7 @@ import hmac
 import os
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -20,38 +20,40 @@ from sqlalchemy import Connection, delete, insert, or_, select, update
 from tidegate.closing import Closing
 from tidegate.errors import ConflictError, SettingError, shown
 from tidegate.index.catalogue import restored, stored
-from tidegate.language import DEFAULT_LIMITS, Limits, from_json, parse, to_json
-from tidegate.language.limits import NO_LIMITS
-from tidegate.model import Subscription, micros
+from tidegate.language import DEFAULT_LIMITS, Limits
+from tidegate.model import micros
 from tidegate.moments import zoned
-from tidegate.predicates import Filter
 from tidegate.principal_names import EXPECTED, is_principal_name
 from tidegate.store.database import Database, insert_new
 from tidegate.store.database_url import address
 from tidegate.store.principal_tables import (
-    PART,
     PRINCIPAL,
     PRINCIPALS,
     TOKEN,
     TOKENS,
     Principal,
+    Read,
     Token,
     checked_quotas,
     checked_roles,
     checked_sources,
+    meaning,
+    prepare,
     principal_of,
     salt,
     token_of,
 )
 from tidegate.store.registry import Registry
+from tidegate.store.registry_tables import tick
+from tidegate.store.remaking import bind
+from tidegate.store.stored_subscription import as_condition
 from tidegate.store.token_secrets import SecretHashes, check_chosen, made
 from tidegate.store.version_readers import now
-from tidegate.subscriptions import compile_subscription
 
 __all__ = ["Holder", "NewToken", "Principal", "Principals", "Token"]
 
-Read = str | dict[str, Any] | bool
-
+#: Clauses of a ``read`` in disjunctive normal form: each is joined to each clause of what the principal asks.
+_CLAUSES = 16
 #: A use of a token within so many microseconds of the last is not written.
 _HOUR = 3_600_000_000
 #: What an unknown secret is compared with, so that it costs what a known one costs.
@@ -73,6 +75,13 @@ class NewToken:
     secret: str = field(repr=False)
 
 
+class _StoredRead(NamedTuple):
+    """What may be read: as it was given, and without what other processes do not know."""
+
+    given: str | None
+    meant: str | None
+
+
 class Principals(Closing):
     """The principals and tokens of a registry, or of the database at a path or URL."""
 
@@ -83,7 +92,7 @@ class Principals(Closing):
         limits: Limits = DEFAULT_LIMITS,
         clock: Callable[[], int] = now,
     ) -> None:
-        self._database = Database(address(where.url if isinstance(where, Registry) else where), PART.prepare)
+        self._database = Database(address(where.url if isinstance(where, Registry) else where), prepare)
         self._limits, self._clock = limits, clock
         self._database.open()
         with self._database.read() as connection:
@@ -101,14 +110,17 @@ class Principals(Closing):
     def put(self, name: str, *, read: Read | None = None, quotas: Mapping[str, float] | None = None) -> Principal:
         """Make a principal, or change the one of this name, to have exactly this ``read`` and these ``quotas``.
 
-        ``read`` is a filter, ANDed to all that the principal asks; without one it may read everything.
+        ``read`` is a filter, ANDed to all that the principal asks; without one it may read everything. With another
+        than before, its subscriptions are made anew at the same moment: see ``store/remaking.py``.
         """
         _check_name(name)
-        row = {"read_filter": self._checked_read(read), "quotas": _json(checked_quotas(quotas or {}))}
+        wanted, quotas_text = self._checked_read(read), _json(checked_quotas(quotas or {}))
 
         def work(connection: Connection) -> Principal:
-            if not self._is_made(connection, name, row):
-                connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == name).values(row))
+            tick(connection, 0)  # nobody subscribes meanwhile
+            self._is_made(connection, name)
+            connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == name).values(quotas=quotas_text))
+            _set_read(connection, name, wanted)
             return principal_of(connection.execute(_named(name)).one())
 
         return self._database.write(work)
@@ -138,22 +150,19 @@ class Principals(Closing):
         if not is_principal_name(name) or not self._database.write(work):
             raise _unknown(name)
 
-    def _is_made(self, connection: Connection, name: str, more: Mapping[str, Any]) -> bool:
+    def _is_made(self, connection: Connection, name: str) -> bool:
         """Whether this transaction made the principal; False if it was there."""
-        row = {"name": name, "read_filter": None, "quotas": "{}", "created": self._clock()}
-        return insert_new(connection, PRINCIPALS, [row | dict(more)]) > 0
+        row = {"name": name, "read_filter": None, "quotas": "{}", "created": self._clock(), "meant": None}
+        return insert_new(connection, PRINCIPALS, [row]) > 0
 
-    def _checked_read(self, read: Read | None) -> str | None:
-        """The filter as it is stored."""
+    def _checked_read(self, read: Read | None) -> _StoredRead:
         if read is None:
-            return None
-        found = compile_subscription(Subscription("read", "principal", read), self._limits)
-        if not isinstance(found, Filter):
-            raise SettingError("a filter as read", f"a pattern, {found.family}")
+            return _StoredRead(None, None)
+        meant = meaning(read, replace(self._limits, clauses=min(self._limits.clauses, _CLAUSES)))
         text = stored(read)
         if "\0" in text:  # PostgreSQL takes no text with NUL
             raise SettingError("text without the character NUL as read", shown(text))
-        return text
+        return _StoredRead(text, meant)
 
     # --- tokens -----------------------------------------------------------------------------------------------------
 
@@ -189,7 +198,10 @@ class Principals(Closing):
         row |= {"sources": allowed, "created": self._clock(), "expires": ends, "used": None}
 
         def work(connection: Connection) -> str:
-            if not self._is_made(connection, principal, {"read_filter": wanted}) and wanted is not None:
+            if wanted.given is not None:
+                tick(connection, 0)  # nobody subscribes meanwhile
+            self._is_made(connection, principal)
+            if wanted.given is not None:
                 _agree(connection, principal, wanted)
             if secret is None:
                 connection.execute(insert(TOKENS), row)
@@ -251,19 +263,25 @@ def _named(name: str) -> Any:
     return select(*PRINCIPAL).where(PRINCIPALS.c.name == name)
 
 
-def _agree(connection: Connection, principal: str, wanted: str) -> None:
+def _set_read(connection: Connection, principal: str, wanted: _StoredRead) -> None:
+    """Give a principal what it may read, and its subscriptions, too, unless it means what they have."""
+    mine, meant = PRINCIPALS.c.name == principal, wanted.meant
+    before = connection.scalar(select(PRINCIPALS.c.meant).where(mine))
+    if before is not None and meant is not None and as_condition(before) == as_condition(meant):
+        meant = before
+    connection.execute(update(PRINCIPALS).where(mine).values(read_filter=wanted.given, meant=meant))
+    bind(connection, principal, meant)
+
+
+def _agree(connection: Connection, principal: str, wanted: _StoredRead) -> None:
     """Give the ``read`` to a principal that has none; another than it has is refused."""
-    free = PRINCIPALS.c.name == principal, PRINCIPALS.c.read_filter.is_(None)
-    if connection.execute(update(PRINCIPALS).where(*free).values(read_filter=wanted)).rowcount:
-        return
-    has = principal_of(connection.execute(_named(principal)).one()).read
-    if has is not None and _tree(has) != _tree(restored(wanted)):
-        raise ConflictError(f"the read that {principal} has: {shown(has)}", shown(wanted), f"principal {principal}")
-
-
-def _tree(read: Read) -> Any:
-    """What two ways to write the same filter have in common."""
-    return to_json(parse(read, NO_LIMITS) if isinstance(read, str) else from_json(read, NO_LIMITS))
+    has = connection.scalar(select(PRINCIPALS.c.read_filter).where(PRINCIPALS.c.name == principal))
+    assert wanted.given is not None, "a read to agree on"
+    if has is None:
+        _set_read(connection, principal, wanted)
+    elif as_condition(has) != as_condition(wanted.given):
+        at = f"principal {principal}"
+        raise ConflictError(f"the read that {principal} has: {shown(restored(has))}", shown(wanted.given), at)
 
 
 def _same_token(connection: Connection, row: Mapping[str, Any]) -> str:

@@ -9,27 +9,31 @@ versions: a process that reads version v can read everything up to v. Knows noth
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
 
-from sqlalchemy import URL, Connection, Select, bindparam, delete, func, or_, select, update
+from sqlalchemy import URL, Connection, Select, delete, func, or_, select
 
 from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, SubscriptionError, UnknownSubscription, shown
 from tidegate.language import DEFAULT_LIMITS, Limits
-from tidegate.model import Subscription
+from tidegate.language.limits import NO_LIMITS
+from tidegate.model import Subscription, micros
+from tidegate.moments import zoned
+from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.principal_names import EXPECTED, is_principal_name
 from tidegate.store import registrations
 from tidegate.store.database import CHUNK, Database, key
 from tidegate.store.database_url import address, file
+from tidegate.store.ending import due, end, end_due
 from tidegate.store.index_layers import IndexLayers
 from tidegate.store.ontology_renewal import UnrenewableSubscription, renew
+from tidegate.store.principal_tables import meanings, prepare
 from tidegate.store.registrations import Registration
 from tidegate.store.registry_tables import (
     FIELDS,
-    PART,
     RECIPIENT,
     REGISTRATIONS,
     ROWS,
@@ -40,13 +44,12 @@ from tidegate.store.registry_tables import (
     current,
     findable,
     living,
-    record,
     tick,
     when,
 )
-from tidegate.store.stored_subscription import StoredSubscription
-from tidegate.store.subscribing import expressions, one_by_one
-from tidegate.store.version_readers import Pin, Reader, Readers, check_number, now
+from tidegate.store.stored_subscription import StoredSubscription, as_condition
+from tidegate.store.subscribing import add, expressions, one_by_one
+from tidegate.store.version_readers import Pin, Reader, Readers, check_number
 from tidegate.subscriptions.bulk import without_garbage_collection
 
 __all__ = ["Registry", "RegistryEntry"]
@@ -94,7 +97,7 @@ class Registry(Closing):
         self._database.open()
 
     def _connect(self, url: URL, create: bool) -> None:
-        self._database = Database(url, PART.prepare, create)
+        self._database = Database(url, prepare, create)
         self._readers = Readers(self._database, current)
         self._layers: IndexLayers | None = None
 
@@ -125,24 +128,7 @@ class Registry(Closing):
         with without_garbage_collection():
             taken = one_by_one(subscriptions)
             texts = expressions(taken, self._limits)
-        return self._add(taken, texts) if taken else self.version
-
-    def _add(self, subscriptions: Sequence[Subscription], texts: Sequence[tuple[str, str | None]]) -> int:
-
-        def work(connection: Connection) -> int:
-            version = tick(connection, len(subscriptions))
-            for taken in living(connection, [s.registered_id for s in subscriptions]):
-                raise SubscriptionError("an id that is not in use", shown(taken))
-            created, since = now(), version - len(subscriptions) + 1
-            for at in range(0, len(subscriptions), CHUNK):
-                some = zip(subscriptions[at : at + CHUNK], texts[at : at + CHUNK], strict=True)
-                rows = [record(number, s, *told, created) for number, (s, told) in enumerate(some, since + at)]
-                connection.execute(ROWS.insert(), rows)
-            firsts = {s.subscriber: number for number, s in reversed([*enumerate(subscriptions, since)])}
-            registrations.register(connection, firsts)
-            return version
-
-        return self._database.write(work)
+        return self._database.write(lambda connection: add(connection, taken, texts)) if taken else self.version
 
     def unsubscribe(self, *ids: str) -> int:
         """End subscriptions, each named ``subscriber/id``; all or none.
@@ -155,28 +141,23 @@ class Registry(Closing):
         if not ids:
             return self.version
 
-        def work(connection: Connection) -> int:
-            version = tick(connection, len(ids))
-            ends = living(connection, ids)
-            ended = []
-            for until, id in enumerate(ids, version - len(ids) + 1):
-                since = ends.pop(id, None)
-                if since is None:
-                    raise UnknownSubscription("the id of a subscription", shown(id))
-                ended.append({"ended": since, "version": until})
-            end = update(ROWS).where(ROWS.c.since == bindparam("ended")).values(until=bindparam("version"))
-            connection.execute(end, ended)
-            return version
+        return self._database.write(lambda connection: end(connection, ids))
 
-        return self._database.write(work)
+    def end_due(self, before: datetime) -> int:
+        """End the subscriptions whose ``active_until`` is not after a moment, and return how many there were."""
+        moment = micros(zoned(before, "the moment before which subscriptions end", "", SettingError))
+        with self._database.read() as connection:
+            is_any = bool(due(connection, moment))
+        return self._database.write(lambda connection: end_due(connection, moment)) if is_any else 0
 
     def renew(self, keep: Callable[[UnrenewableSubscription], None] | None = None) -> int:
         """Give subscriptions the meaning that the loaded ontology gives to what they asked; return how many changed.
 
-        These end and are made anew under their ids, all at once as others see it: publications that appeared before are
-        matched with the old meaning, later ones with the new one, and patterns begin anew. If some cannot be expressed
-        any more, because a term has gone, nothing changes and an error names them; unless ``keep`` is given, which is
-        called with each of them, and they keep the meaning they have.
+        What their subscribers may read gets its meaning, too. All that change end and are made anew under their ids, at
+        once as others see it: publications that appeared before are matched with the old meaning, later ones with the
+        new one, and patterns begin anew. If some cannot be expressed any more, because a term has gone, nothing changes
+        and an error names them; unless ``keep`` is given, which is called with each of them, and they keep the meaning
+        they have.
         """
         return renew(self._database, keep)
 
@@ -212,6 +193,12 @@ class Registry(Closing):
         """Who was registered and who was unregistered after one version and up to another, in order."""
         with self._database.read() as connection:
             return registrations.between(connection, after, upto)
+
+    def readable(self, principal: str) -> Filter | None:
+        """The filter of what a principal may read; None for everything."""
+        with self._database.read() as connection:
+            meant = meanings(connection, [findable(principal)]).get(principal)
+        return None if meant is None else compile_filter(as_condition(meant), limits=NO_LIMITS)
 
     # --- what is active now -----------------------------------------------------------------------------------------
 

@@ -13,15 +13,14 @@ from itertools import product
 from typing import Any, NamedTuple, NoReturn
 
 import orjson
-from sqlalchemy import Column, Connection, Index, MetaData, Select, Table, bindparam, func, inspect, select, update
-from sqlalchemy.schema import CreateColumn
+from sqlalchemy import Column, Connection, Index, MetaData, Select, Table, bindparam, func, select, update
 
 from tidegate.delivery_options import STREAM, Fields, checked_deliver, checked_fields, deliver_of
 from tidegate.errors import StoreError, SubscriptionError, shown
 from tidegate.model import NAME_LENGTH, Subscription, micros, moment
 from tidegate.principal_names import registered_id
 from tidegate.store.database import CHUNK, NUMBER, OPTIONS, insert_new, key, words
-from tidegate.store.schema import SchemaPart
+from tidegate.store.schema import SchemaPart, add_columns
 from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.store.version_readers import Readers
 
@@ -135,20 +134,11 @@ def _create(connection: Connection) -> None:
 
 
 def _keep_what_was_asked(connection: Connection) -> None:
-    _add_columns(connection, ROWS.c.asked)
+    add_columns(connection, ROWS, ROWS.c.asked)
 
 
 def _keep_what_is_delivered(connection: Connection) -> None:
-    _add_columns(connection, ROWS.c.initial, ROWS.c.fields, ROWS.c.expired, ROWS.c.destination)
-
-
-def _add_columns(connection: Connection, *wanted: Column[Any]) -> None:
-    """Add columns. Tables made just now have them already, and an interrupted upgrade may have added some."""
-    there = {column["name"] for column in inspect(connection).get_columns(ROWS.name)}
-    for column in wanted:
-        if column.name not in there:
-            declared = CreateColumn(column).compile(dialect=connection.dialect)
-            connection.exec_driver_sql(f"ALTER TABLE {ROWS.name} ADD COLUMN {declared}")
+    add_columns(connection, ROWS, ROWS.c.initial, ROWS.c.fields, ROWS.c.expired, ROWS.c.destination)
 
 
 def _know_ids_by_subscriber(connection: Connection) -> None:
@@ -173,7 +163,7 @@ def _know_ids_by_subscriber(connection: Connection) -> None:
 def _register_subscribers(connection: Connection) -> None:
     """Keep what may be read, and who is registered: whoever has subscriptions, since the first of these was made."""
     _TABLES.create_all(connection)
-    _add_columns(connection, ROWS.c.origin, ROWS.c.read_filter)
+    add_columns(connection, ROWS, ROWS.c.origin, ROWS.c.read_filter)
     (ends,) = (index for index in ROWS.indexes if index.name == "tidegate_subscriptions_active")
     ends.create(connection, checkfirst=True)
     tick(connection, 0)  # nobody adds a row meanwhile
@@ -236,7 +226,9 @@ def _is_unicode(name: str) -> bool:
     return True
 
 
-def record(since: int, subscription: Subscription, expression: str, asked: str | None, created: int) -> dict[str, Any]:
+def record(
+    since: int, subscription: Subscription, expression: str, asked: str | None, created: int, read: str | None
+) -> dict[str, Any]:
     """The row of a subscription, as it is inserted."""
     s = subscription
     return {
@@ -254,6 +246,7 @@ def record(since: int, subscription: Subscription, expression: str, asked: str |
         "fields": None if s.fields == "all" else orjson.dumps(s.fields).decode(),
         "expired": 1 if s.expired else None,
         "destination": None if s.destination == STREAM else s.destination,
+        "read_filter": read,
     }
 
 

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import Column, Connection, MetaData, Table, inspect, select
+from sqlalchemy.schema import CreateColumn
 
 from tidegate.errors import StoreError
 from tidegate.store.database import NUMBER, OPTIONS, Database, words
 
-__all__ = ["SchemaPart"]
+__all__ = ["SchemaPart", "add_columns"]
 
 _VERSIONS = Table(
     "tidegate_schema_version",
@@ -62,3 +64,12 @@ class SchemaPart:
         if not inspect(connection).has_table(_VERSIONS.name):
             return 0
         return connection.scalar(select(_VERSIONS.c.version).where(_VERSIONS.c.part == self.name)) or 0
+
+
+def add_columns(connection: Connection, table: Table, *wanted: Column[Any]) -> None:
+    """Add columns. A table made just now has them already, and an interrupted upgrade may have added some."""
+    there = {column["name"] for column in inspect(connection).get_columns(table.name)}
+    for column in wanted:
+        if column.name not in there:
+            declared = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN {declared}")

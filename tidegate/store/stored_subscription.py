@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from tidegate.delivery_options import STREAM, Fields, deliver_of
 from tidegate.errors import StoreError, shown
 from tidegate.index.catalogue import restored, stored
+from tidegate.language import from_json, parse
+from tidegate.language.limits import NO_LIMITS
+from tidegate.language.tree import Node
 from tidegate.model import Subscription
+from tidegate.patterns import Pattern
+from tidegate.predicates.filter import Filter
 from tidegate.principal_names import registered_id
+from tidegate.subscriptions import compile_subscription
 
-__all__ = ["StoredSubscription"]
+__all__ = ["StoredSubscription", "as_condition"]
+
+
+@lru_cache(maxsize=1024)
+def as_condition(read: str) -> Node:
+    """The tree of a ``read`` as it is stored."""
+    where = restored(read)
+    return parse(where, NO_LIMITS) if isinstance(where, str) else from_json(where, NO_LIMITS)
 
 
 class StoredSubscription(NamedTuple):
@@ -65,8 +79,17 @@ class StoredSubscription(NamedTuple):
 
     @property
     def meant(self) -> Subscription:
-        """The subscription with ``where``, which needs no ontology: what is compiled."""
+        """The subscription with ``where``, which needs no ontology."""
         return self._of(self.where)
+
+    @property
+    def condition(self) -> Node | None:
+        """The condition of what the subscriber may read; None for everything."""
+        return None if self.read is None else as_condition(self.read)
+
+    def compiled(self) -> Filter | Pattern:
+        """What is matched: the filter or pattern of what it means, of what its subscriber may read."""
+        return compile_subscription(self.meant, NO_LIMITS, self.condition)
 
     def _of(self, where: str) -> Subscription:
         try:

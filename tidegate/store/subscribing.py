@@ -1,19 +1,29 @@
-"""What ``Registry.subscribe`` checks before its transaction, and the texts that it stores of each expression."""
+"""How subscriptions are taken: what is checked, which texts are stored of each expression, and the rows.
+
+``Registry.subscribe`` calls ``expressions`` before its transaction and ``add`` in it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+
+from sqlalchemy import Connection
 
 from tidegate.errors import SubscriptionError, TidegateError, shown
 from tidegate.index.catalogue import stored
 from tidegate.language import Limits
 from tidegate.model import NAME_LENGTH, Subscription
 from tidegate.principal_names import EXPECTED, is_principal_name
+from tidegate.store.database import CHUNK
+from tidegate.store.principal_tables import meanings
+from tidegate.store.registrations import register
+from tidegate.store.registry_tables import ROWS, living, record, tick
+from tidegate.store.version_readers import now
 from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.doubts import warn
 from tidegate.subscriptions.expansion import self_contained
 
-__all__ = ["expressions", "one_by_one"]
+__all__ = ["add", "expressions", "one_by_one"]
 
 
 def one_by_one(given: Iterable[Subscription | Iterable[Subscription]]) -> list[Subscription]:
@@ -49,6 +59,28 @@ def expressions(subscriptions: Sequence[Subscription], limits: Limits) -> list[t
             if text is not None and "\0" in text:  # PostgreSQL takes no text with NUL
                 raise SubscriptionError("text without the character NUL", shown(text), shown(subscription.id))
     return found
+
+
+def add(connection: Connection, subscriptions: Sequence[Subscription], texts: Sequence[tuple[str, str | None]]) -> int:
+    """Take subscriptions with their texts, and return the version from which all are active.
+
+    Subscribers who are not registered are so from the version of their first one.
+    """
+    version = tick(connection, len(subscriptions))
+    for taken in living(connection, [s.registered_id for s in subscriptions]):
+        raise SubscriptionError("an id that is not in use", shown(taken))
+    created, since = now(), version - len(subscriptions) + 1
+    firsts = {s.subscriber: number for number, s in reversed([*enumerate(subscriptions, since)])}
+    reads = meanings(connection, firsts)
+    for at in range(0, len(subscriptions), CHUNK):
+        some = zip(subscriptions[at : at + CHUNK], texts[at : at + CHUNK], strict=True)
+        rows = [
+            record(number, s, *told, created, reads.get(s.subscriber))
+            for number, (s, told) in enumerate(some, since + at)
+        ]
+        connection.execute(ROWS.insert(), rows)
+    register(connection, firsts)
+    return version
 
 
 def _check_names(subscription: object) -> None:

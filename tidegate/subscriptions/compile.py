@@ -23,6 +23,7 @@ from tidegate.predicates.family import BeyondLimit, Mismatch
 from tidegate.predicates.filter import Filter, compile_filter
 from tidegate.predicates.ontology import expanded
 from tidegate.subscriptions.activity import activity
+from tidegate.subscriptions.readable import readable
 
 __all__ = ["bounded_expression", "compile_subscription", "compile_where", "expression_of", "filter_key"]
 
@@ -33,15 +34,23 @@ def expression_of(subscription: Subscription, limits: Limits) -> Node:
     return parse(where, limits) if isinstance(where, str) else from_json(where, limits)
 
 
-def bounded_expression(subscription: Subscription, limits: Limits) -> Node:
-    """The expression of a subscription, joined by AND with its time of activity, if it has one."""
+def bounded_expression(subscription: Subscription, limits: Limits, read: Node | None = None) -> Node:
+    """The expression of a subscription, joined by AND with ``read`` and its time of activity, if it has them."""
     node, bounds = expression_of(subscription, limits), activity(subscription)
+    if read is not None:
+        node = readable(node, read)
     return Call("and", (node, *bounds)) if bounds else node
 
 
-def compile_subscription(subscription: Subscription, limits: Limits) -> Filter | Pattern:
-    """The filter or pattern of a subscription. Its time of activity is added as a range of ``time`` like any other."""
-    found = compile_where(expression_of(subscription, limits), subscription.where, limits, activity(subscription))
+def compile_subscription(subscription: Subscription, limits: Limits, read: Node | None = None) -> Filter | Pattern:
+    """The filter or pattern of a subscription. Its time of activity is added as a range of ``time`` like any other.
+
+    ``read`` is joined to it as ``readable`` says; ``limits`` apply to both together.
+    """
+    node = expression_of(subscription, limits)
+    if read is not None:
+        node = readable(node, read)
+    found = compile_where(node, subscription.where, limits, activity(subscription))
     if isinstance(found, Pattern):
         if subscription.initial:
             raise SubscriptionError("a filter with initial: true, which is not for patterns", found.family)
