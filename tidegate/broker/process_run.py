@@ -27,7 +27,7 @@ from tidegate.language.limits import DEFAULT_LIMITS
 from tidegate.patterns.combine import KEEP
 from tidegate.runs.checkpoint import begun
 from tidegate.runs.cut import Cut
-from tidegate.runs.maintenance import Maintenance
+from tidegate.runs.maintenance import Maintenance, look_after
 from tidegate.runs.quarantine import Quarantine
 from tidegate.runs.sinks import COUNTS, Receipt, Receipts, Sink, check_batches, named_by
 from tidegate.runs.sources import Source
@@ -167,10 +167,11 @@ class ProcessRun:
         self._opened.close()
 
     def _tidy(self) -> None:
-        """Have the registry, the sinks and the source drop what nobody can need any more. Called by the maintenance
-        thread.
+        """End subscriptions whose time is over, and have registry, sinks and source drop what nobody can need any more.
+
+        Called by the maintenance thread.
         """
-        self._registry.prune()
+        look_after(self._registry, self._settings.lateness)
         for sink in self._sinks:
             sink.tidy()
         if self._record.offset is not None:

@@ -26,6 +26,7 @@ from tidegate.cli.list import list_
 from tidegate.cli.log import log
 from tidegate.cli.match import match
 from tidegate.cli.ontology import ontology
+from tidegate.cli.principals import principals
 from tidegate.cli.publish import publish
 from tidegate.cli.queue import queue
 from tidegate.cli.rehearse import rehearse
@@ -121,6 +122,7 @@ for command in (check, match, rehearse, explain, functions, demo, run, publish, 
 app.command("list")(list_)
 app.add_typer(log)
 app.add_typer(queue)
+app.add_typer(principals)
 app.add_typer(shapes)
 app.add_typer(ontology)
 

@@ -34,7 +34,7 @@ from tidegate.pipeline.streams import stream
 from tidegate.pipeline.worker_warmup import WorkerWarmup
 from tidegate.runs.checkpoint import begun
 from tidegate.runs.cut import Cut
-from tidegate.runs.maintenance import Maintenance
+from tidegate.runs.maintenance import Maintenance, look_after
 from tidegate.runs.quarantine import Quarantine
 from tidegate.runs.sinks import COUNTS, Receipts, Sink, WorkerHalf, check_batches, named_by
 from tidegate.runs.sources import Source
@@ -158,10 +158,11 @@ class Flow:
             self._running = writer.start()
 
     def _tidy(self) -> None:
-        """Have the registry, the sinks and the source drop what nobody can need any more. Called by the maintenance
-        thread.
+        """End subscriptions whose time is over, and have registry, sinks and source drop what nobody can need any more.
+
+        Called by the maintenance thread.
         """
-        self._registry.prune()
+        look_after(self._registry, self._settings.lateness)
         for sink in self._sinks:
             sink.tidy()
         progress = self._running.lastProgress if self._running else None

@@ -1,6 +1,7 @@
 """``Maintenance``: a thread beside the batches that calls a function once a minute.
 
-``Flow`` has it prune the registry and the log. The function may fail without harm: it is called again a minute later.
+Runs have it look after the registry, the sinks and the log. The function may fail without harm: it is called again a
+minute later.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ import logging
 import threading
 from collections.abc import Callable
 
-__all__ = ["Maintenance"]
+from tidegate.model import moment
+from tidegate.store.registry import Registry
+from tidegate.store.version_readers import now
+
+__all__ = ["Maintenance", "look_after"]
 
 _EVERY = 60.0
 _log = logging.getLogger("tidegate")
@@ -37,3 +42,12 @@ class Maintenance:
                 self._work()
             except Exception as error:
                 _log.warning("maintenance will be tried again: %s", error)
+
+
+def look_after(registry: Registry, lateness: int) -> None:
+    """End subscriptions whose time of activity is over, and drop what ended before any version that is needed.
+
+    What may still come for them is as old as the lateness, in microseconds, at the most.
+    """
+    registry.end_due(moment(now() - lateness))
+    registry.prune()
