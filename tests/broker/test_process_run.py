@@ -23,6 +23,7 @@ from tidegate.runs.sources import FilesSource, KafkaSource, LogSource
 from tidegate.stages.combine import CombineStep
 from tidegate.stages.shard_state import ShardState
 from tidegate.store.notifications import NotificationStore
+from tidegate.store.principals import Principals
 from tidegate.store.queue_reader import QueueReader
 
 
@@ -319,3 +320,39 @@ def test_a_sink_that_knows_later_batches_than_the_record_is_refused(tmp_path, ke
     published(4)
     with QueueReader(tmp_path / "queues") as queues:
         assert [delivery.row for delivery in queues.read(queues.queue("ann"), 0).deliveries] == [0, 1, 2, 3, 4]
+
+
+def test_another_read_binds_what_appears_from_then_on(tmp_path):
+    """Filters and patterns; these begin anew. What appeared before is matched as it was, whenever it is run."""
+    broker = Broker(tmp_path)
+    broker.registry.subscribe(
+        tg.Subscription("any", "ann", "n >= 0"),
+        tg.Subscription("best", "ann", "topk(1, 'PT1H', -n)"),
+        tg.Subscription("again", "ann", "n = past(n, TRUE)"),
+        tg.Subscription("any", "bob", "n >= 0"),
+    )
+
+    def publish(*numbers, zone):
+        places = range(broker.log.end, broker.log.end + len(numbers))
+        times = [f"2026-11-15T08:00:{place:02}Z" for place in places]
+        rows = zip(places, times, numbers, strict=True)
+        broker.log.append([{"id": f"p{i}", "source": "z", "time": time, "n": n, "zone": zone} for i, time, n in rows])
+
+    publish(9, 9, zone=2)
+    with Principals(broker.registry) as principals:
+        principals.put("ann", read="zone = 1")
+        publish(9, 5, zone=2)
+        publish(1, 5, zone=1)
+        principals.put("ann", read="zone = 2")
+        publish(5, zone=1)
+        publish(7, 5, zone=2)
+    assert broker.run()
+    found = {}
+    for row in broker.told():
+        found.setdefault(row["subscription_id"], []).append(row["publication_ids"][0])
+    assert sorted(found.pop("bob/any")) == [f"p{i}" for i in range(9)]
+    assert {id: sorted(told) for id, told in found.items()} == {
+        "ann/any": ["p0", "p1", "p4", "p5", "p7", "p8"],
+        "ann/best": ["p0", "p1", "p4", "p5", "p7"],
+        "ann/again": ["p1"],
+    }

@@ -1,15 +1,21 @@
 """What is done beside the batches, and what is said when one fails; none of it needs Spark to run."""
 
 import threading
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import tidegate as tg
+from tidegate.broker.process_run import ProcessRun
+from tidegate.model import micros
+from tidegate.pipeline.flow import Flow
 from tidegate.pipeline.spark_failure import failure
+from tidegate.runs import maintenance
 from tidegate.runs.maintenance import Maintenance
 from tidegate.runs.sources import LogSource
+from tidegate.stages.shard_state import CombineSettings
 from tidegate.store.log_rows import LogRows
 
 TIME = datetime(2026, 11, 15, tzinfo=UTC)
@@ -27,6 +33,27 @@ def test_only_what_is_done_with_and_not_to_be_kept_is_dropped(tmp_path, keep, be
         told = [sorted(row) for row in rows.publications([0, 1])]
     whole, noted = ["attributes", "id", "source", "time"], ["gone", "id", "source", "time"]
     assert told == ([["gone"], noted] if begin else [whole, whole])
+
+
+def test_both_runners_end_subscriptions_whose_time_is_over(tmp_path, monkeypatch):
+    """Later than ``active_until`` by the lateness, for what still may come for them."""
+    moments = [TIME + timedelta(seconds=4), TIME + timedelta(seconds=5)]
+    for run in (Flow, ProcessRun):
+        with tg.Registry(tmp_path / f"{run.__name__}.db") as registry:
+            ends = tg.Subscription("s1", "ann", "n > 1", active_until=TIME)
+            registry.subscribe(ends, tg.Subscription("s2", "ann", "n > 1"))
+            running = SimpleNamespace(
+                _registry=registry, _settings=CombineSettings(5_000_000), _sinks=[], _running=None,
+                _record=SimpleNamespace(offset=None),
+            )  # fmt: skip
+            left = []
+            for now in moments:
+                monkeypatch.setattr(maintenance, "now", lambda now=now: micros(now))
+                run._tidy(running)
+                left.append([one.id for one in registry])
+            assert left == [["s1", "s2"], ["s2"]]
+            assert registry.version == 3
+            assert list(registry.rows(0, 3))[0].id == "s2"  # pruned: no query needs the version before
 
 
 def test_upkeep_that_fails_is_tried_again():
