@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tidegate import array_bundle
 from tidegate.errors import StoreError
 from tidegate.records.json_values import instants, json_values
+from tidegate.store.log_frames import WITHDRAWN
 from tidegate.store.log_segment import NOTES
 from tidegate.store.log_tail import sync_directory
 from tidegate.store.row_segment import RowSegment
@@ -68,13 +69,13 @@ def _batches(segment: RowSegment, rows: _Rows) -> list[pa.RecordBatch]:
     found = []
     for number in np.unique(numbers).tolist():
         try:
-            begin, _, batch = segment.frame(number)
+            header, batch = segment.frame(number)
         except StoreError:
             continue
-        if batch is not None:
+        if batch is not None and header.kind != WITHDRAWN:
             some = rows[numbers == number]
             names = [name for name in _COLUMNS if name in batch.schema.names]
-            picked = batch.select(names).take(pa.array(some - begin))
+            picked = batch.select(names).take(pa.array(some - header.first_row))
             columns = [
                 instants(column) if name == "time" else column.cast(pa.large_string())
                 for name, column in zip(names, picked.columns, strict=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import pairwise
@@ -21,18 +21,20 @@ from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, shown
 from tidegate.store.group_commit import GroupCommit
 from tidegate.store.log_directory import drop, locked, opened
-from tidegate.store.log_frames import Frame, Slice, read
+from tidegate.store.log_frames import BATCH, WITHDRAWN, Frame, Slice, Tombstone, read, tombstones
 from tidegate.store.log_segment import LogSegment, segments
 from tidegate.store.log_tail import Tail
 from tidegate.store.wakeups import Waker
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from tidegate.records.given import Given
     from tidegate.store.gone_rows import Named
     from tidegate.store.log_intake import PendingAppend
     from tidegate.time_zones import Zone
 
-__all__ = ["Frame", "Log", "Slice", "read"]
+__all__ = ["Frame", "Log", "Slice", "Tombstone", "read"]
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -109,14 +111,7 @@ class Log(Closing):
             if not ready:
                 return
             with self._locked() as tail:
-                version, appended = self._stamps(tail)
-                if tail.count and tail.last.end_byte >= self._segment_bytes:
-                    tail.seal()
-                    self._tail = Tail.create(self.directory, tail.last.end_row)
-                    tail.close()
-                    tail = self._tail
-                row = tail.last.end_row
-                tail.append([bundle.batches for bundle in ready], version, appended)
+                row = self._put(tail, [bundle.batches for bundle in ready], BATCH)
                 for arrival in (arrival for bundle in ready for arrival in bundle.arrivals):
                     row = arrival.position = row + arrival.rows
             self._waker.wake()
@@ -127,6 +122,28 @@ class Log(Closing):
                     arrival.error = error if is_plain else StoreError("a write that ends", "an interrupted one")
             if not is_plain:
                 raise
+
+    def withdraw(self, unpublished: Sequence[Tombstone]) -> int:
+        """Append tombstones, all or none, and return the row after the last of them once they are durable."""
+        batch = tombstones(unpublished)
+        if not batch.num_rows:
+            return self.end
+        with self._turns.alone(), self._locked() as tail:
+            end: int = self._put(tail, [[batch]], WITHDRAWN) + batch.num_rows
+        self._waker.wake()
+        return end
+
+    def _put(self, tail: Tail, batches: Sequence[Sequence[pa.RecordBatch]], kind: int) -> int:
+        """Write batches behind what is there, to another segment if this one is full; return their first row."""
+        version, appended = self._stamps(tail)
+        if tail.count and tail.last.end_byte >= self._segment_bytes:
+            tail.seal()
+            self._tail = Tail.create(self.directory, tail.last.end_row)
+            tail.close()
+            tail = self._tail
+        row = tail.last.end_row
+        tail.append(batches, version, appended, kind)
+        return row
 
     def _stamps(self, tail: Tail) -> tuple[int, int]:
         """The version and the time for the next frame, neither before that of the last frame."""

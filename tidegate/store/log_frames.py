@@ -1,4 +1,4 @@
-"""Frames: how publications lie in a file of the log, and how they are read from it without being copied.
+"""Frames: how publications and tombstones lie in a file of the log, and how they are read without being copied.
 
 A frame is a header of 64 bytes and an Arrow IPC message, padded to 64 bytes. ``Tail`` writes frames with ``packed``,
 matchers read them with ``read``. Knows neither which frames are durable nor which file comes after which.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -23,25 +23,35 @@ __all__ = [
     "LOST",
     "PART",
     "SCHEMA",
+    "TOMBSTONES",
+    "WITHDRAWN",
     "Frame",
     "Header",
     "Slice",
+    "Tombstone",
     "after",
     "frame_at",
     "mapped",
     "packed",
     "read",
+    "tombstones",
     "whole",
 ]
 
 #: Kinds of frames: the columns of batches that follow; a batch after which more of the same append comes; a batch that
 #: is the last of its append. An append of which the last batch is missing was never finished. ``LOST`` stands where
 #: damaged frames were given up: its rows keep their numbers and have no publications, its message is what was there.
-SCHEMA, PART, BATCH, LOST = 1, 2, 3, 4
+#: ``WITHDRAWN`` has tombstones, which take row numbers as publications do; it is an append of its own.
+SCHEMA, PART, BATCH, LOST, WITHDRAWN = 1, 2, 3, 4, 5
+_KINDS = (SCHEMA, PART, BATCH, LOST, WITHDRAWN)
 
-#: Changes whenever a file of an older program could be misread. Frames of the one before have no marks of integers.
-_MAGIC, _BEFORE = b"TGL2", b"TGL1"
-_MAGICS = (_MAGIC, _BEFORE)
+#: The columns of tombstones: what was unpublished, and the rows that were withdrawn with it.
+TOMBSTONES = pa.schema([("source", pa.string()), ("id", pa.string()), ("rows", pa.list_(pa.int64()))])
+
+#: Changes whenever a file of an older program could be misread. Frames of ``TGL2`` are none of tombstones, those of
+#: ``TGL1`` have no marks of integers either.
+_MAGIC = b"TGL3"
+_MAGICS = (_MAGIC, b"TGL2", b"TGL1")
 _HEADER = struct.Struct("<4sII4xqqqqqq")
 HEADER = _HEADER.size
 _ZEROS = bytes(HEADER)
@@ -64,13 +74,25 @@ class Header(NamedTuple):
     schema_at: int
 
 
+class Tombstone(NamedTuple):
+    """What unpublishing leaves in the log: whose publications, and the rows of those that were still known."""
+
+    source: str
+    id: str
+    rows: Sequence[int]
+
+
 class Frame(NamedTuple):
-    """Publications that were appended together at a time (µs since 1970), when the registry was at a version."""
+    """Publications that were appended together at a time (µs since 1970), when the registry was at a version.
+
+    If the kind is ``WITHDRAWN``, these are tombstones, with the columns ``TOMBSTONES``.
+    """
 
     batch: pa.RecordBatch
     version: int
     appended: int
     first_row: int
+    kind: int = BATCH
 
 
 class Slice(NamedTuple):
@@ -116,12 +138,7 @@ def whole(file: int, begin: int, first_row: int) -> Iterator[tuple[Header, int]]
         magic, check, *rest = _HEADER.unpack(fields)
         header = Header(*rest)
         following = after(begin, header)
-        if (
-            magic not in (_MAGIC, _BEFORE)
-            or header.kind not in (SCHEMA, PART, BATCH, LOST)
-            or header.size < 0
-            or following > end
-        ):
+        if magic not in _MAGICS or header.kind not in _KINDS or header.size < 0 or following > end:
             return
         if header.first_row != row or _checksum(file, begin + HEADER, header.size, fields[_UNCHECKED:]) != check:
             return
@@ -136,11 +153,19 @@ def _checksum(file: int, begin: int, size: int, fields: bytes) -> int:
     return check
 
 
-def read(slice: Slice) -> Iterator[Frame]:
-    """The frames of a slice. Their columns stay in the file, which is mapped for as long as any of them is in use.
+def tombstones(of: Sequence[Tombstone]) -> pa.RecordBatch:
+    """Tombstones as the batch of a frame."""
+    columns = zip(*of, strict=True) if of else [()] * len(TOMBSTONES)
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, TOMBSTONES.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=TOMBSTONES)
 
-    Every frame is compared with its checksum before anything in it is believed. One that was damaged is an error, after
-    the frames before it were given.
+
+def read(slice: Slice, withdrawn: bool = False) -> Iterator[Frame]:
+    """The frames of publications in a slice, ``withdrawn`` also those of tombstones, in their order.
+
+    Their columns stay in the file, which is mapped for as long as any of them is in use. Every frame is compared with
+    its checksum before anything in it is believed. One that was damaged is an error, after the frames before it were
+    given.
     """
     try:
         file = mapped(slice.file, slice.last_byte)
@@ -150,10 +175,10 @@ def read(slice: Slice) -> Iterator[Frame]:
     at, row = slice.first_byte, slice.first_row
     while at < slice.last_byte:
         header, batch = frame_at(file, at, row, schemas, slice.file)
-        if batch is not None:
+        if batch is not None and (withdrawn or header.kind != WITHDRAWN):
             marks = batch.schema.get_field_index(MARKS)
             columns = batch if marks < 0 else batch.remove_column(marks)
-            yield Frame(columns, header.version, header.appended, header.first_row)
+            yield Frame(columns, header.version, header.appended, header.first_row, header.kind)
         at, row = after(at, header), row + header.rows
     if row != slice.first_row + slice.rows:
         raise StoreError(f"{slice.rows} rows", f"{row - slice.first_row}", f"{slice.file} from {slice.first_byte} on")
@@ -176,7 +201,7 @@ def mapped(path: str, size: int) -> pa.Buffer:
 def frame_at(
     file: pa.Buffer, at: int, row: int, schemas: dict[int, pa.Schema], path: str, is_verified: bool = False
 ) -> tuple[Header, pa.RecordBatch | None]:
-    """The frame at a byte of a mapped file, where a row is due, and its batch, if it is a frame of publications.
+    """The frame at a byte of a mapped file, where a row is due, and its batch, if it is of publications or tombstones.
 
     ``schemas`` has those of the file that were read before. What was compared with its checksum before, as the caller
     says with ``is_verified``, is not compared again.
@@ -185,7 +210,7 @@ def frame_at(
         header, message = _verified(file, at, is_verified)
         if header.first_row != row:
             raise _Damaged(f"row {header.first_row} where row {row} belongs")
-        if header.kind not in (PART, BATCH):
+        if header.kind not in (PART, BATCH, WITHDRAWN):
             return header, None
         if header.schema_at not in schemas:
             schemas[header.schema_at] = _schema(file, header.schema_at)
@@ -217,7 +242,7 @@ def _verified(file: pa.Buffer, at: int, is_verified: bool = False) -> tuple[Head
     message = file.slice(at + HEADER, header.size)
     if not is_verified and zlib.crc32(message, zlib.crc32(fields[_UNCHECKED:])) != check:
         raise _Damaged("one that is not as it was written, by its checksum")
-    if header.kind not in (SCHEMA, PART, BATCH, LOST):
+    if header.kind not in _KINDS:
         raise _Damaged(f"kind {header.kind}")
     return header, message
 

@@ -22,14 +22,16 @@ from tidegate.closing import Closing
 from tidegate.errors import StoreError
 from tidegate.records.row_objects import row_objects
 from tidegate.store.gone_rows import GoneRows
+from tidegate.store.log_frames import WITHDRAWN, Header
 from tidegate.store.log_segment import segments
 from tidegate.store.row_segment import RowSegment
 
 __all__ = ["LogRows"]
 
-#: What is said of a publication that is gone by retention, and of one that was given up as damaged.
+#: What is said of a publication that is gone by retention, of a row that was given up as damaged, and of a tombstone.
 _GONE: dict[str, Any] = {"gone": True}
 _LOST: dict[str, Any] = {"lost": True}
+_UNPUBLISHED: dict[str, Any] = {"unpublished": True}
 #: Segments that are mapped at a time.
 _SEGMENTS = 64
 
@@ -47,7 +49,7 @@ class LogRows(Closing):
         self._firsts: list[int] = []
         self._listed = -1
         self._open: OrderedDict[int, RowSegment] = OrderedDict()
-        self._frames: OrderedDict[tuple[int, int], tuple[int, int, pa.RecordBatch | None]] = OrderedDict()
+        self._frames: OrderedDict[tuple[int, int], tuple[Header, pa.RecordBatch | None]] = OrderedDict()
         self._gone = GoneRows(self.directory)
         self._is_closed = False
 
@@ -56,7 +58,8 @@ class LogRows(Closing):
 
         A row that the log has dropped has ``"gone": True`` in place of its attributes, and id, source, phase and time
         if these were noted when it was dropped. ``{"lost": True}`` stands for a row whose frame was damaged and given
-        up. A row that is not in the log yet is an error, and so is a frame that is damaged.
+        up, ``{"unpublished": True, "source": …, "id": …}`` for a tombstone. A row that is not in the log yet is an
+        error, and so is a frame that is damaged.
         """
         wanted = np.asarray(rows, np.int64)
         found: list[dict[str, Any]] = [{}] * len(wanted)
@@ -72,21 +75,21 @@ class LogRows(Closing):
 
     def tables(self, rows: Sequence[int] | _Rows) -> list[tuple[_Rows, pa.Table]]:
         """The publications of some rows as tables, each with their places among the rows. There are several where their
-        schemas differ. Rows that the log has dropped or given up are in none.
+        schemas differ. Rows that the log has dropped or given up are in none, and neither are tombstones.
         """
         wanted = np.asarray(rows, np.int64)
         with self._lock:
             return list(self._tables(wanted, [{}] * len(wanted))) if len(wanted) else []
 
-    def _tables(self, wanted: _Rows, lost: list[dict[str, Any]]) -> Iterator[tuple[_Rows, pa.Table]]:
-        """The same one after the other; what was given up gets ``_LOST`` at its place in ``lost``."""
+    def _tables(self, wanted: _Rows, others: list[dict[str, Any]]) -> Iterator[tuple[_Rows, pa.Table]]:
+        """The same one after the other; rows that are none of publications are told at their places in ``others``."""
         self._refresh(int(wanted.max()), int(wanted.min()))
         order = np.argsort(wanted, kind="stable")
         firsts = np.array([*self._firsts, np.iinfo(np.int64).max], np.int64)
         cuts = np.searchsorted(wanted[order], firsts)
         for first, low, high in zip(self._firsts, cuts, cuts[1:], strict=False):
             if low < high:
-                yield from self._read(first, wanted, order[low:high], lost)
+                yield from self._read(first, wanted, order[low:high], others)
 
     def _refresh(self, last: int, first: int) -> None:
         """Know the segments of now, of which those that were dropped are closed, and that all rows are durable."""
@@ -137,7 +140,7 @@ class LogRows(Closing):
         return found
 
     def _read(
-        self, first: int, rows: _Rows, places: _Rows, lost: list[dict[str, Any]]
+        self, first: int, rows: _Rows, places: _Rows, others: list[dict[str, Any]]
     ) -> Iterator[tuple[_Rows, pa.Table]]:
         """The publications of some rows of a segment, which stand at these places in order."""
         segment = self._segment(first)
@@ -148,18 +151,25 @@ class LogRows(Closing):
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         groups: dict[_Schema, tuple[list[pa.RecordBatch], list[_Rows]]] = {}
         for low, high in pairwise(cuts):
-            begin, schema_at, batch = self._frame(segment, int(numbers[low]))
+            header, batch = self._frame(segment, int(numbers[low]))
             if batch is None:
                 for place in places[low:high].tolist():
-                    lost[place] = _LOST.copy()
+                    others[place] = _LOST.copy()
                 continue
-            batches, at = groups.setdefault((first, schema_at), ([], []))
-            batches.append(_picked(batch, wanted[low:high] - begin))
+            picked = _picked(batch, wanted[low:high] - header.first_row)
+            if header.kind == WITHDRAWN:
+                for place, row in zip(
+                    places[low:high].tolist(), picked.select(["source", "id"]).to_pylist(), strict=True
+                ):
+                    others[place] = _UNPUBLISHED | row
+                continue
+            batches, at = groups.setdefault((first, header.schema_at), ([], []))
+            batches.append(picked)
             at.append(places[low:high])
         for batches, at in groups.values():
             yield np.concatenate(at), pa.Table.from_batches(batches)
 
-    def _frame(self, segment: RowSegment, number: int) -> tuple[int, int, pa.RecordBatch | None]:
+    def _frame(self, segment: RowSegment, number: int) -> tuple[Header, pa.RecordBatch | None]:
         key = segment.first_row, number
         found = self._frames.get(key)
         if found is None:

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from tidegate.errors import StoreError
-from tidegate.store.log_frames import BATCH, LOST, PART, SCHEMA, packed, whole
+from tidegate.store.log_frames import BATCH, LOST, PART, SCHEMA, WITHDRAWN, packed, whole
 from tidegate.store.log_segment import ENTRY, DurableEntry, LogSegment, data_file, entry_of, index_file, packed_entries
 
 __all__ = ["Tail", "sync_directory"]
@@ -72,7 +72,7 @@ class Tail(LogSegment):
         for header, after in whole(self._data, end, self.last.end_row):
             if header.kind != SCHEMA:
                 found.append(DurableEntry(after, header.first_row + header.rows, header.version, header.appended))
-            if header.kind in (BATCH, LOST):
+            if header.kind in (BATCH, LOST, WITHDRAWN):
                 finished, end = len(found), after
         if is_last:
             self._refuse_to_cut(end)
@@ -95,12 +95,17 @@ class Tail(LogSegment):
         os.ftruncate(self._index, self.count * ENTRY)
         os.fsync(self._index)
 
-    def append(self, batches: Sequence[Sequence[pa.RecordBatch]], version: int, appended: int) -> None:
-        """Write the batches of several calls of ``append``, each wholly or not at all; return once they are durable."""
+    def append(
+        self, batches: Sequence[Sequence[pa.RecordBatch]], version: int, appended: int, last: int = BATCH
+    ) -> None:
+        """Write the batches of several calls of ``append``, each wholly or not at all; return once they are durable.
+
+        ``last`` is the kind of the last frame of each.
+        """
         before = self.last.end_byte
         schemas: dict[bytes, int] = {}
         buffers: list[Any] = []
-        entries = self._packed(batches, version, appended, buffers, schemas)
+        entries = self._packed(batches, version, appended, last, buffers, schemas)
         try:
             self._make_room(len(entries))
             _write(self._data, buffers, before)
@@ -120,6 +125,7 @@ class Tail(LogSegment):
         batches: Sequence[Sequence[pa.RecordBatch]],
         version: int,
         appended: int,
+        last: int,
         buffers: list[Any],
         schemas: dict[bytes, int],
     ) -> list[DurableEntry]:
@@ -127,15 +133,13 @@ class Tail(LogSegment):
         at, row = self.last.end_byte, self.last.end_row
         entries = []
         for together in batches:
-            kind, last = PART, len(together) - 1
-            for i, batch in enumerate(together):
+            for i, batch in enumerate(together, 1):
                 schema_at = self._schema_at(batch.schema, schemas)
                 if schema_at is None:
                     message = batch.schema.serialize()
                     schema_at = schemas[message.to_pybytes()] = at
                     at += packed(SCHEMA, message, 0, row, version, appended, at, buffers)
-                if i == last:
-                    kind = BATCH
+                kind = last if i == len(together) else PART
                 rows = batch.num_rows
                 at += packed(kind, batch.serialize(), rows, row, version, appended, schema_at, buffers)
                 row += rows

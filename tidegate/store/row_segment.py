@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tidegate.store.log_frames import SCHEMA, after, frame_at, mapped
+from tidegate.store.log_frames import SCHEMA, Header, after, frame_at, mapped
 from tidegate.store.log_segment import ENTRY, LogSegment, valid_entries
 
 __all__ = ["RowSegment"]
@@ -53,8 +53,8 @@ class RowSegment(LogSegment):
             raise self._gap(int(used[np.argmin(good)]))
         return low
 
-    def frame(self, number: int) -> tuple[int, int, pa.RecordBatch | None]:
-        """First row of a frame, where its schema is, and its batch; None if its publications were given up."""
+    def frame(self, number: int) -> tuple[Header, pa.RecordBatch | None]:
+        """The header of a frame and its batch, of publications or of tombstones; None if these were given up."""
         end = self._entries[number]
         at, row = self._entries[number - 1, :2].tolist() if number else (0, self.first_row)
         is_verified = bool(self._verified[number])
@@ -66,4 +66,4 @@ class RowSegment(LogSegment):
         if at != end[0] or row + header.rows != end[1]:
             raise self._gap(number)
         self._verified[number] = 1
-        return row, header.schema_at, batch
+        return header, batch
