@@ -88,7 +88,7 @@ def test_a_log_takes_what_an_engine_takes(tmp_path):
     with tg.Log(tmp_path / "log") as log:
         log.append({"id": "p", "source": "z", "time": "2026-11-15T09:00:00"}, timezone="Europe/Zurich")
         naive = pa.table({"id": ["q"], "source": ["z"], "time": pa.array([datetime(2026, 11, 15, 9)])})
-        assert log.append(naive, timezone="Europe/Zurich") == 2
+        assert log.append(naive, timezone="Europe/Zurich").position == 2
         assert_refused(lambda: log.append(naive), tg.PublicationError, "timezone=")
 
 

@@ -186,7 +186,7 @@ def test_rows_of_damaged_frames_can_be_given_up(five, tmp_path):
     with Log(directory) as log:
         assert log.end == 15
         assert [id for part in log.slices(0, 15, 1) for id in _ids(part)] == left
-        assert log.append(rows(["new"])) == 16
+        assert log.append(rows(["new"])).position == 16
     data.with_suffix(".index").unlink()
     with Log(directory) as log:
         assert [id for part in log.slices(0, 16, 1) for id in _ids(part)] == [*left, "new"]
@@ -226,5 +226,5 @@ def test_a_full_disk(tmp_path):
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         (part,) = log.slices(0, log.end, 1)
         assert Path(part.file).stat().st_size == part.last_byte
-        assert log.append(big) == 5001
+        assert log.append(big).position == 5001
         assert ids(log) == ["a", *(f"p{i}" for i in range(5000))]

@@ -74,7 +74,7 @@ def test_who_reads_while_old_segments_go(six):
     for ask in (lambda: reader.slices(2, 6, 1), lambda: reader.cut(2, 1)):
         with pytest.raises(StoreError, match="rows that are kept, from 5 on; got row 2"):
             ask()
-    assert six.append(rows(["p6"])) == reader.end == 7
+    assert six.append(rows(["p6"])).position == reader.end == 7
     assert ids(reader) == ["p5", "p6"]
     reader.close()
 
@@ -89,7 +89,7 @@ def test_who_was_away_while_all_it_knew_was_dropped(tmp_path):
             writer.append(rows([name]))
         writer.retain(size=0)
         assert reader.end == 6
-        assert other.append(rows(["g"])) == 7
+        assert other.append(rows(["g"])).position == 7
         assert reader.begin == 5
         assert ids(reader) == ["f", "g"]
     writer.close()
@@ -172,5 +172,5 @@ def test_an_index_that_cannot_be_written_loses_nothing(tmp_path, monkeypatch):
             log.append(rows(["b"]))
         assert ids(log) == ["a"]
         monkeypatch.undo()
-        assert log.append(rows(["c"])) == 3  # b was durable, and stays
+        assert log.append(rows(["c"])).position == 3  # b was durable, and stays
         assert ids(log) == ["a", "b", "c"]

@@ -133,5 +133,5 @@ def test_killed_at_every_call_of_the_system(call, part, segment_bytes):
             found = ids(after)
             whole = [f"{number}-{i}" for number in range(6) for i in range(5)]
             assert found in (whole[: 5 * done], whole[: 5 * done + 5])  # an append is there wholly or not at all
-            assert after.append(rows(["after"])) == len(found) + 1
+            assert after.append(rows(["after"])).position == len(found) + 1
             assert ids(after) == [*found, "after"]

@@ -69,7 +69,7 @@ def test_a_log_is_a_list(steps, segment_bytes):
                 kept += plain(what)
                 ends.append(len(kept))
                 given = what if step == "append" else what.to_batches()[0]
-                assert log.append(given) == len(kept) == log.end == reader.end
+                assert log.append(given).position == len(kept) == log.end == reader.end
             elif step == "reopen":
                 log.close()
                 log = Log(f"{directory}/log", segment_bytes=segment_bytes)
@@ -147,7 +147,7 @@ def test_large_appends_are_cut_into_batches(tmp_path, monkeypatch):
     monkeypatch.setattr(log_intake, "_ROWS", 10)
     with Log(tmp_path) as log:
         given = rows((f"p{i}" for i in range(2001)), n=pa.array(range(2001)))
-        assert log.append(given) == 2001
+        assert log.append(given).position == 2001
         sizes = [frame.batch.num_rows for frame in frames(log)]
         assert len(sizes) == 201
         assert set(sizes) == {9, 10}
@@ -162,7 +162,7 @@ def test_publications_of_different_kinds(tmp_path):
     values = [1, "a", 2.5, True, [1], ["a"], [], NOON, date(2026, 1, 1), (1.0, 2.0), None, [True], [NOON], "b", [2.5]]
     given = [Publication(f"p{i}", "z7", NOON, {"x": value, "y": i}) for i, value in enumerate(values)]
     with Log(tmp_path) as log:
-        assert log.append(given) == len(values)
+        assert log.append(given).position == len(values)
         assert [row["id"] for row in contents(log)] == [p.id for p in given]
         found = {row["id"]: row.get("x") for row in contents(log)}
         expected = {p.id: p.attributes.get("x") for p in given}
@@ -172,7 +172,7 @@ def test_publications_of_different_kinds(tmp_path):
         log.append(sparse)
         assert sum(frame.batch.num_columns * frame.batch.num_rows for frame in frames(log, len(values))) < 200 * 100
         assert len(contents(log)) == len(values) + 200
-        assert log.append([]) == log.append(rows([])) == log.end == len(values) + 200
+        assert log.append([]).position == log.append(rows([])).position == log.end == len(values) + 200
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_without_a_version_nothing_is_written(tmp_path, wrong):
             log.append(rows(["b"]))
         assert Path(log.slices(0, 1, 1)[0].file).stat().st_size == size
         answers.append(7)
-        assert log.append(rows(["c"])) == 2
+        assert log.append(rows(["c"])).position == 2
         assert ids(log) == ["a", "c"]
 
 
@@ -287,7 +287,7 @@ def test_a_stamp_is_no_older_than_the_call(tmp_path):
             with lock:
                 state[0] += 1
                 before = state[0]
-            seen.append((log.append(rows([f"{thread}-{number}"])), before))
+            seen.append((log.append(rows([f"{thread}-{number}"])).position, before))
 
     with Log(tmp_path, version=lambda: state[0]) as log:
         running = [threading.Thread(target=run, args=(thread,)) for thread in range(6)]

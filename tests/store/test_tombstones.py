@@ -29,9 +29,9 @@ def _withdrawn(log):
 def test_tombstones_take_rows_between_publications(tmp_path, segment_bytes):
     gone = [Tombstone("z7", "a", [0]), Tombstone("z7", "ž", [])]
     with Log(tmp_path, segment_bytes=segment_bytes, version=lambda: 4, clock=lambda: 77) as log:
-        assert log.append(rows("ab")) == 2
+        assert log.append(rows("ab")).position == 2
         assert log.withdraw(gone) == 4
-        assert log.append(rows("c")) == 5
+        assert log.append(rows("c")).position == 5
         assert log.withdraw([]) == log.end == 5
         assert _withdrawn(log) == [(0, ["a", "b"]), (2, gone), (4, ["c"])]
         assert [(frame.first_row, frame.version, frame.appended) for frame in frames(log)] == [(0, 4, 77), (4, 4, 77)]

@@ -32,7 +32,7 @@ def append_until_killed(directory, name, acknowledged):
     while True:
         count = chance.choice((1, 1, 2, 7, 300, 3000))
         table = rows((f"{name}-{number + i}" for i in range(count)), **{chance.choice("abc"): pa.array(range(count))})
-        acknowledged.send((log.append(table), number, count))
+        acknowledged.send((log.append(table).position, number, count))
         number += count
 
 
@@ -44,7 +44,7 @@ def append_in_threads(directory, name, threads, appends, segment_bytes, acknowle
         chance = random.Random(thread)
         for number in range(appends):
             ids = [f"{name}-{thread}-{number}-{i}" for i in range(chance.randint(1, 5))]
-            found.append((log.append(rows(ids, **{chance.choice("ab"): pa.array([1.5] * len(ids))})), ids))
+            found.append((log.append(rows(ids, **{chance.choice("ab"): pa.array([1.5] * len(ids))})).position, ids))
 
     running = [threading.Thread(target=run, args=(thread,)) for thread in range(threads)]
     for thread in running:

@@ -34,6 +34,7 @@ from tidegate.cli.run import run
 from tidegate.cli.shapes import shapes
 from tidegate.cli.status import status
 from tidegate.cli.subscribe import subscribe
+from tidegate.cli.unpublish import unpublish
 from tidegate.cli.unsubscribe import unsubscribe
 from tidegate.cli.warmup import warmup
 from tidegate.errors import PipelineError, SubscriptionWarning, TidegateError
@@ -117,7 +118,9 @@ def tidegate(
     """
 
 
-for command in (check, match, rehearse, explain, functions, demo, run, publish, subscribe, unsubscribe, status, warmup):
+for command in (
+    check, match, rehearse, explain, functions, demo, run, publish, unpublish, subscribe, unsubscribe, status, warmup,
+):  # fmt: skip
     app.command()(command)
 app.command("list")(list_)
 app.add_typer(log)

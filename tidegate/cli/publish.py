@@ -23,7 +23,7 @@ from tidegate.model import Publication
 from tidegate.time_zones import TimeZone
 
 if TYPE_CHECKING:
-    from tidegate.store.log import Log
+    from tidegate.store.log import Appended, Log
 
 __all__ = ["log_of", "publish"]
 
@@ -47,25 +47,35 @@ def publish(
 
     Each publication is matched with the subscriptions that the registry has when it is appended. From standard input
     publications are appended as they come. One that is none ends the command; the count says how many were appended.
+    The log of a data directory takes each publication once, known by source, id and phase: what it has from the last
+    day is counted, and refused if it says something else; then the exit code is 1.
 
     \b
     Example:
       tidegate publish readings.log readings.csv --registry registry.db
     """
-    from tidegate.store.log import Log
+    from tidegate.store.data_directory import log_to_append
 
     place, whose = _meant(log, registered)
     zone = TimeZone.named(timezone)
     with ExitStack() as stack:
         source = stack.enter_context(registry(whose)) if whose is not None else None
-        target = stack.enter_context(Log(place, version=lambda: source.version if source is not None else 0))
-        began, appended = perf_counter(), 0
+        target = log_to_append(place, version=lambda: source.version if source is not None else 0)
+        stack.enter_context(target)
+        began, appended, duplicates, conflicts = perf_counter(), 0, 0, 0
         try:
-            for count in _standard_input(target, zone) if str(file) == "-" else _file(target, file, zone):
-                appended += count
+            for found in _standard_input(target, zone) if str(file) == "-" else _file(target, file, zone):
+                appended, duplicates = appended + found.accepted, duplicates + found.duplicates
+                conflicts += len(found.conflicts)
         finally:
-            where = f"the log ends at row {target.end:,}"
-            typer.echo(f"{appended:,} publications appended in {perf_counter() - began:.2f} s; {where}", err=True)
+            told = f"{appended:,} publications appended in {perf_counter() - began:.2f} s"
+            if duplicates:
+                told += f", {duplicates:,} were there already"
+            if conflicts:
+                told += f", {conflicts:,} refused: the log has others with the same source, id and phase"
+            typer.echo(f"{told}; the log ends at row {target.end:,}", err=True)
+    if conflicts:
+        raise typer.Exit(1)
 
 
 def log_of(place: str) -> str:
@@ -90,21 +100,21 @@ def _meant(log: str, registered: str | None) -> tuple[str, str | None]:
     return directory, log
 
 
-def _file(log: Log, file: Path, zone: TimeZone | None) -> Iterator[int]:
+def _file(log: Log, file: Path, zone: TimeZone | None) -> Iterator[Appended]:
     found = batches(file, zone)
     with progress(file.stat().st_size) as show:
-        appended = 0
+        done = 0
         for batch in found:
             try:
-                log.append(batch.rows, timezone=zone)
+                appended = log.append(batch.rows, timezone=zone)
             except TidegateError as error:
                 raise batch.located(error) from None
-            appended += len(batch.rows)
-            show(batch.read, f"{appended:,} publications")
-            yield len(batch.rows)
+            done += len(batch.rows)
+            show(batch.read, f"{done:,} publications")
+            yield appended
 
 
-def _standard_input(log: Log, zone: TimeZone | None) -> Iterator[int]:
+def _standard_input(log: Log, zone: TimeZone | None) -> Iterator[Appended]:
     """Append lines of standard input as they come: all that one read brings are appended together."""
     stream = cast(BufferedReader, sys.stdin.buffer)
     rest, number, more = b"", 0, True
@@ -119,11 +129,10 @@ def _standard_input(log: Log, zone: TimeZone | None) -> Iterator[int]:
                 found.append(_publication(line, f"{_STDIN}, line {number}", zone))
         if found:
             try:
-                log.append(table(found, marked=True) or found)
+                yield log.append(table(found, marked=True) or found)
             except TidegateError as error:
                 error.at = f"{error.at} of those that end with line {number} of {_STDIN}"
                 raise
-            yield len(found)
 
 
 def _publication(line: bytes, place: str, zone: TimeZone | None) -> Publication:

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,6 +139,7 @@ class RunSection:
     clock: float = key(number, 0.0)
     combinations: int = key(count, 1_000)
     keep: float | None = key(number, None)
+    horizon: float | None = key(number, None)
     metrics: tuple[str, int] | None = key(port, None)
 
     def settings(self, source: Source) -> dict[str, Any]:
@@ -190,7 +192,12 @@ class Config:
 
     def made(self) -> DataDirectory | None:
         """The data directory of the run, which is made if need be; None if it has none."""
-        return None if self.run.data is None else DataDirectory.made(self.run.data, self.run.runner)
+        if self.run.data is None:
+            return None
+        data = DataDirectory.made(self.run.data, self.run.runner)
+        if self.run.horizon is not None:
+            data.know_for(timedelta(seconds=self.run.horizon))
+        return data
 
     @property
     def needs_kafka(self) -> bool:

@@ -23,6 +23,7 @@ from tidegate.demo import tables
 from tidegate.errors import SettingError, shown
 from tidegate.runs.limits import BATCH_ROWS
 from tidegate.runs.publication_files import FORMATS
+from tidegate.store.data_directory import log_to_append
 from tidegate.store.log import Log
 from tidegate.store.registry import Registry
 from tidegate.time_zones import TimeZone, Zone
@@ -180,7 +181,7 @@ class GeneratorSource(Source):
 
     def _run(self, registry: Registry | None) -> None:
         try:
-            with Log(self._directory, version=(lambda: registry.version) if registry else (lambda: 0)) as log:
+            with log_to_append(self._directory, version=lambda: registry.version if registry else 0) as log:
                 began, first = monotonic(), log.end
                 for table in self._pieces(first):
                     due = began + (log.end - first) / self._rate

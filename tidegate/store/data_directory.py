@@ -3,6 +3,7 @@
     DIR/format.json   what this directory is, and its runner
     DIR/lock          held by the process that runs
     DIR/log           the publications
+    DIR/ids           which they are, so that none is taken twice
     DIR/registry.db   subscriptions, principals and tokens; their index is in registry.db.snapshots
     DIR/queues        what principals are told
     DIR/cursors.db    how far they have acknowledged it
@@ -15,19 +16,35 @@ Each of these has a format of its own. One run at a time uses a directory; other
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tidegate import checked_json
 from tidegate.errors import SettingError, StoreError
 from tidegate.store.directory_lock import DirectoryLock
 from tidegate.store.log_tail import sync_directory
 
-__all__ = ["DataDirectory"]
+if TYPE_CHECKING:
+    from tidegate.store.log import Log
+    from tidegate.store.validity_limits import ValidityLimits
+
+__all__ = ["DataDirectory", "log_to_append"]
 
 _FILE, _FORMAT = "format.json", 1
 #: How the name of a file begins that is written before it is ``format.json``; a crash may leave one.
 _ASIDE = f".{_FILE}-"
+
+
+def log_to_append(path: str | os.PathLike[str], *, version: Callable[[], int]) -> Log:
+    """The log in a directory, to append to, as its data directory opens it if it is that of one."""
+    from tidegate.store.log import Log
+
+    where = Path(path).absolute()
+    data = DataDirectory.found(where.parent)
+    return data.open_log(version=version) if data is not None and data.log == where else Log(path, version=version)
 
 
 class DataDirectory:
@@ -35,7 +52,7 @@ class DataDirectory:
 
     def __init__(self, path: Path, runner: str) -> None:
         self.path, self.runner = path, runner
-        self.log, self.registry = path / "log", path / "registry.db"
+        self.log, self.ids, self.registry = path / "log", path / "ids", path / "registry.db"
         self.queues, self.cursors = path / "queues", path / "cursors.db"
         self.checkpoint, self.quarantine = path / "runner", path / "quarantine"
 
@@ -70,6 +87,22 @@ class DataDirectory:
             wanted = f"the runner that this data directory was made for: {found.runner}"
             raise SettingError(wanted, runner, str(found.path))
         return found
+
+    def know_for(self, horizon: timedelta) -> None:
+        """Know for so long from now on which publications there were."""
+        from tidegate.store.identity_settings import IdentitySettings
+
+        IdentitySettings.used(self.ids, horizon, None)
+
+    def open_log(self, *, limits: ValidityLimits | None = None, **settings: Any) -> Log:
+        """The log, to append to, with settings of ``Log``. Whoever appends to a data directory opens it so: then each
+        publication is taken once, within a horizon, and none is valid for too long.
+        """
+        from tidegate.store.identities import Identities  # for those who append, it takes a while
+        from tidegate.store.log import Log
+        from tidegate.store.validity_limits import ValidityLimits
+
+        return Log(self.log, identities=Identities(self.ids), limits=limits or ValidityLimits(), **settings)
 
     def locked(self) -> DirectoryLock:
         """The lock of the one process that runs the directory."""

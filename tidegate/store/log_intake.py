@@ -2,40 +2,59 @@
 
 Each call of ``Log.append`` makes a ``PendingAppend``, here also called an arrival; the thread that writes turns all
 that wait into batches with ``bundles``. Small arrivals that wait for the same commit are checked together and share a
-batch. Knows nothing of files.
+batch. Knows nothing of files, nor of what is known already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from tidegate.errors import SettingError, shown
 from tidegate.index.batch import ArrowBatch
 from tidegate.model import Publication
 from tidegate.records.given import Given, as_publications
 from tidegate.records.integer_marks import marked_names, with_marks
+from tidegate.records.made_times import with_made_times
 from tidegate.records.tables import apart, kinds_of
 from tidegate.records.uniform_rows import record_batch
+from tidegate.records.validity import valid_until_of, valid_until_of_objects
+from tidegate.store.validity_limits import ValidityLimits
 from tidegate.time_zones import TimeZone, Zone
 
-__all__ = ["CheckedBatches", "PendingAppend", "bundles"]
+__all__ = ["CheckedBatches", "MetAgain", "PendingAppend", "bundles"]
 
 #: A batch is not split between workers, so it holds no more rows and hardly more bytes than this.
 _ROWS, _BYTES = 32_768, 16 << 20
 #: Arrivals of more rows are checked by the thread that brings them, not by the one that writes for all.
 _SMALL = 1024
+#: Publications that are known sooner from objects than from the columns of their batch.
+_FEW = 8
+
+
+class MetAgain(NamedTuple):
+    """Publications of one call whose identities are known: places in what was given, rows of the log, what they say."""
+
+    places: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    batch: pa.RecordBatch
 
 
 class PendingAppend:
-    """One call of ``Log.append``: the publications it brings, then the row after its last one, or the error."""
+    """One call of ``Log.append``: the publications it brings, then the row after its last one, or the error.
 
-    __slots__ = ("batches", "error", "position", "publications", "rows")
+    ``made`` has the places of those whose times the caller made because they had none.
+    """
 
-    def __init__(self, given: Given, timezone: Zone = None) -> None:
+    __slots__ = ("batches", "ends_at", "error", "made", "met", "position", "publications", "rows")
+
+    def __init__(self, given: Given, timezone: Zone = None, made: Collection[int] = ()) -> None:
         zone = TimeZone.named(timezone)
         publications = as_publications(given, zone)
         if isinstance(publications, pa.RecordBatch):
@@ -44,11 +63,27 @@ class PendingAppend:
             publications = pa.table(ArrowBatch(publications, zone=zone).arrays)
         self.publications = publications
         self.rows = len(publications)
-        self.position = -1
+        #: The row after its last once it is written, and the same as soon as it is.
+        self.ends_at = self.position = -1
         self.error: BaseException | None = None
+        self.met: list[MetAgain] = []
         self.batches: list[pa.RecordBatch] | None = None
-        if not 0 < self.rows <= _SMALL:
-            self.batches = _batches(publications)
+        #: Whether times were made: of none, of all, or which.
+        self.made: bool | NDArray[np.bool_] = len(made) > 0 and _marks(made, self.rows)
+        if not 0 < self.rows <= _SMALL or not isinstance(self.made, bool):
+            self._check()
+
+    def _check(self) -> list[pa.RecordBatch]:
+        if self.batches is None:
+            self.batches = _noted(_batches(self.publications), self.made)
+        return self.batches
+
+    def refuse_validity(self, limits: ValidityLimits, now: int) -> None:
+        """Raise if something is valid for too long, or may not be valid at all."""
+        if not isinstance(self.publications, pa.Table):
+            limits.check(valid_until_of_objects(self.publications), now)
+        elif "valid_until" in self.publications.column_names:
+            limits.check(np.concatenate([valid_until_of(batch) for batch in self._check()]), now)
 
     @property
     def is_done(self) -> bool:
@@ -57,10 +92,11 @@ class PendingAppend:
 
 
 class CheckedBatches(NamedTuple):
-    """Arrivals whose rows follow each other in the batches."""
+    """Arrivals whose rows follow each other in the batches; the same as objects if they are a few."""
 
     arrivals: list[PendingAppend]
     batches: list[pa.RecordBatch]
+    few: Sequence[Publication] = ()
 
 
 def bundles(arrivals: Sequence[PendingAppend]) -> Iterator[CheckedBatches]:
@@ -70,18 +106,39 @@ def bundles(arrivals: Sequence[PendingAppend]) -> Iterator[CheckedBatches]:
         if arrival.batches is not None:
             yield CheckedBatches([arrival], arrival.batches)
         else:
-            small.setdefault(_columns(arrival.publications), []).append(arrival)
+            small.setdefault((arrival.made, _columns(arrival.publications)), []).append(arrival)
     for group in small.values():
         if len(group) > 1 and (batches := _together(group)):
-            yield CheckedBatches(group, batches)
+            yield CheckedBatches(group, _noted(batches, group[0].made))
             continue
         for arrival in group:
             try:
-                batches = _batches(arrival.publications)
+                batches = _noted(_batches(arrival.publications), arrival.made)
             except Exception as error:  # also Arrow's: a faulty table of one caller must not fail the others
                 arrival.error = error
             else:
-                yield CheckedBatches([arrival], batches)
+                is_few = arrival.rows <= _FEW and not isinstance(arrival.publications, pa.Table)
+                yield CheckedBatches([arrival], batches, arrival.publications if is_few else ())
+
+
+def _marks(made: Collection[int], rows: int) -> bool | NDArray[np.bool_]:
+    """Which of the rows are meant, or True for all."""
+    found = np.zeros(rows, np.bool_)
+    try:
+        found[list(made)] = True
+    except (IndexError, TypeError):
+        raise SettingError(f"places among {rows} publications whose times were made", shown(made)) from None
+    return found if not found.all() else True
+
+
+def _noted(batches: list[pa.RecordBatch], made: bool | NDArray[np.bool_]) -> list[pa.RecordBatch]:
+    """The batches with a note of which times were made."""
+    if made is False:
+        return batches
+    if made is True:
+        return [with_made_times(batch) for batch in batches]
+    cuts = np.cumsum([batch.num_rows for batch in batches])[:-1]
+    return [with_made_times(batch, some) for batch, some in zip(batches, np.split(made, cuts), strict=True)]
 
 
 def _columns(publications: pa.Table | list[Publication]) -> Any:
