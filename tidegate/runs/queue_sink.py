@@ -101,7 +101,7 @@ class Recipients:
                 new = wanted
             for since, recipient in self._registry.recipients(new).items():
                 queue = self._queues.make(recipient.subscriber, recipient.destination)
-                meaning = MatchedSubscription(recipient.id, recipient.fields).packed()
+                meaning = MatchedSubscription(recipient.id, recipient.fields, recipient.expired).packed()
                 self._known[since] = queue.number, meaning
         return np.array([self._known[since][0] for since in wanted], np.int32)
 

@@ -28,10 +28,13 @@ from numpy.typing import NDArray
 
 from tidegate.errors import StoreError
 
-__all__ = ["HEADER", "Delivery", "QueueFrame", "frame_size", "packed"]
+__all__ = ["HEADER", "MAGICS", "Delivery", "QueueFrame", "frame_size", "packed"]
 
-#: Changes whenever a file of an older program could be misread.
-_MAGIC = b"TGQ1"
+#: Changes whenever a file of an older program could be misread. Frames of the one before have no deliveries of the kinds
+#: initial and retracted, and do not say which subscriptions want what is valid no longer.
+_MAGIC, _BEFORE = b"TGQ2", b"TGQ1"
+#: What every frame begins with.
+MAGICS = (_MAGIC, _BEFORE)
 #: Magic, checksum of the header behind it, checksum of the checksums, bytes of the frame, first and last batch, sizes.
 _HEADER = struct.Struct("<4sIIIqqq10q")
 HEADER = _HEADER.size
@@ -96,7 +99,7 @@ def packed(arrays: Mapping[str, NDArray[Any]], first_batch: int, last_batch: int
 
 def frame_size(header: bytes | memoryview) -> int | None:
     """How many bytes a frame has, by its first ``HEADER`` bytes; None if they are not those of a frame."""
-    if len(header) < HEADER or header[:4] != _MAGIC:
+    if len(header) < HEADER or header[:4] not in MAGICS:
         return None
     fields = _HEADER.unpack(header[:HEADER])
     if fields[1] != zlib.crc32(header[8:HEADER]):
