@@ -30,8 +30,8 @@ from tidegate.errors import StoreError
 
 __all__ = ["HEADER", "MAGICS", "Delivery", "QueueFrame", "frame_size", "packed"]
 
-#: Changes whenever a file of an older program could be misread. Frames of the one before have no deliveries of the kinds
-#: initial and retracted, and do not say which subscriptions want what is valid no longer.
+#: Changes whenever a file of an older program could be misread. Frames of the one before have no initial deliveries and
+#: no retractions, and do not say which subscriptions want what is valid no longer.
 _MAGIC, _BEFORE = b"TGQ2", b"TGQ1"
 #: What every frame begins with.
 MAGICS = (_MAGIC, _BEFORE)
