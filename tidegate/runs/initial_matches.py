@@ -1,0 +1,78 @@
+"""Initial matches: which valid publications the subscriptions with ``initial`` match that a batch's cut brings.
+
+One pass over the valid set serves all of them, with an index of these subscriptions alone. Parts of the set are matched
+in several threads at once, as kernels release the interpreter's lock. Knows nothing of queues.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+
+from tidegate.index import Index
+from tidegate.index.batch import ArrowBatch
+from tidegate.language.limits import NO_LIMITS
+from tidegate.predicates.filter import Filter
+from tidegate.runs.queue_order import NO_MATCHES, RowMatches
+from tidegate.store.stored_subscription import StoredSubscription
+from tidegate.store.valid_files import ValidGroup, ValidRows
+from tidegate.store.valid_set import ValidSet
+from tidegate.subscriptions import compile_subscription
+from tidegate.subscriptions.bulk import without_garbage_collection
+
+__all__ = ["initial_matches"]
+
+#: Publications that are matched together, about, and threads that do so.
+_TOGETHER, _THREADS = 65_536, max(1, min(4, os.cpu_count() or 1))
+#: What a batch must have, whatever is asked of it.
+_KEPT = frozenset({"id", "source", "time", "phase"})
+
+
+def initial_matches(valid: ValidSet, subscriptions: Iterable[StoredSubscription]) -> RowMatches:
+    """The matches of subscriptions with what is valid at the cut where the set stands, and was stamped before they were
+    made first.
+    """
+    index, made, first = Index(), list[int](), list[int]()
+    with without_garbage_collection():
+        for owner, subscription in enumerate(subscriptions):
+            found = compile_subscription(subscription.meant, NO_LIMITS)
+            assert isinstance(found, Filter), "a filter: initial matches are not for patterns"
+            index.add(owner, found)
+            made.append(subscription.since)
+            first.append(subscription.first)
+    if not made:
+        return NO_MATCHES
+    columns = {column for segment in index.segments for column in segment.clauses.columns}
+    names = _KEPT.union(*(column.attributes for column in columns))
+    since, before = np.array(made, np.int64), np.array(first, np.int64)
+
+    def matches(part: ValidGroup) -> RowMatches:
+        begin, owners = index.match(ArrowBatch.trusted(part.content.select(_known(part.content, names))))
+        place = np.repeat(np.arange(len(begin) - 1), np.diff(begin))
+        place, owner = place[is_new := part.rows.version[place] < before[owners]], owners[is_new]
+        if len(place):
+            is_valid = valid.is_valid(part.rows)[place]
+            place, owner = place[is_valid], owner[is_valid]
+        return RowMatches(part.rows.row[place], since[owner])
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-initial") as threads:
+        parts = list(threads.map(matches, _parts(valid)))
+    if not parts:
+        return NO_MATCHES
+    return RowMatches(np.concatenate([part.row for part in parts]), np.concatenate([part.since for part in parts]))
+
+
+def _known(content: pa.Table, names: frozenset[str]) -> list[str]:
+    return [name for name in content.column_names if name in names]
+
+
+def _parts(valid: ValidSet) -> Iterator[ValidGroup]:
+    """The publications of a set, so many at a time."""
+    for content, rows in valid.groups():
+        for begin in range(0, len(rows.row), _TOGETHER):
+            some = slice(begin, begin + _TOGETHER)
+            yield ValidGroup(content.slice(begin, _TOGETHER), ValidRows(*(array[some] for array in rows)))
