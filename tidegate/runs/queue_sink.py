@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -115,18 +116,20 @@ class QueueSink(DriverSink):
         self._directory, self._registry = directory, registry
         self._most, self._keep, self._size = most, keep, size
         self._log_path, self._valid_path = log, valid or Path(directory).with_name(VALID)
-        self._valid_bytes = valid_bytes
+        self._valid_bytes, self._opened = valid_bytes, ExitStack()
         self._queues: Queues | None = None
         self._log: Log | None = None
         self._valid: ValidSet | None = None
 
     def begin(self, query: str) -> None:
-        self._queues = Queues(self._directory, most=self._most)
-        self._queues.begin(query)
-        self._recipients = Recipients(self._registry, self._queues)
-        if self._log_path is not None:
-            self._log = Log(self._log_path, create=False)
-            self._valid = ValidSet(self._valid_path, query, quota=self._valid_bytes)
+        with ExitStack() as opened:
+            self._queues = opened.enter_context(Queues(self._directory, most=self._most))
+            self._queues.begin(query)
+            self._recipients = Recipients(self._registry, self._queues)
+            if self._log_path is not None:
+                self._log = opened.enter_context(Log(self._log_path, create=False))
+                self._valid = opened.enter_context(ValidSet(self._valid_path, query, quota=self._valid_bytes))
+            self._opened = opened.pop_all()
 
     @property
     def queues(self) -> Queues:
@@ -181,9 +184,7 @@ class QueueSink(DriverSink):
         return self.queues.named(begin, end, rows_named)
 
     def close(self) -> None:
-        for opened in (self._valid, self._log, self._queues):
-            if opened is not None:
-                opened.close()
+        self._opened.close()
 
 
 def _unpacked(data: bytes) -> SentReferences:

@@ -80,6 +80,7 @@ def read_manifest(directory: Path) -> ValidManifest | None:
 
 def write_manifest(directory: Path, manifest: ValidManifest) -> None:
     """Put a manifest in place of the one that is there, durably."""
-    create_file(directory, f"{MANIFEST}.new", checked_json.packed({"format": _FORMAT, **manifest._asdict()}))
+    facts = {**manifest._asdict(), "files": [list(file) for file in manifest.files]}
+    create_file(directory, f"{MANIFEST}.new", checked_json.packed({"format": _FORMAT, **facts}))
     os.replace(directory / f"{MANIFEST}.new", directory / MANIFEST)
     sync_directory(directory)

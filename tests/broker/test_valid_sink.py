@@ -1,0 +1,58 @@
+"""Initial matches, retractions, and queues that come and go: the sink against obvious loops over what was done."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.broker.test_process_run import killed
+from tests.broker.valid_world import ValidWorld, expected
+from tests.parts.profiles import examples
+from tidegate.runs.queue_sink import QueueSink
+from tidegate.store import queues as queues_module
+from tidegate.store import valid_set
+from tidegate.store.queues import Queues
+from tidegate.store.valid_set import ValidSet
+from tidegate.store.withdrawn_rows import WithdrawnFile
+
+#: Where a run may be killed, beside the places of every run.
+_PLACES = ((Queues, "commit"), (QueueSink, "commit"), (ValidSet, "settle"), (ValidSet, "_write"), (WithdrawnFile, "add"))
+
+
+def small(patch, random):
+    """Files of few publications, which are merged soon; what was reached is written down now and then."""
+    patch.setattr(valid_set, "_ROWS", random.choice([3, 10, 1000]))
+    patch.setattr(valid_set, "_FILES", 2)
+    patch.setattr(valid_set, "_SOME", 2)
+    patch.setattr(valid_set, "_EVERY", random.choice([-1.0, 1000.0]))
+    patch.setattr(queues_module, "_FRAMES", random.choice([2, 64]))
+
+
+@given(seed=st.integers(0, 1 << 32))
+@examples(25)
+def test_queues_have_what_obvious_loops_say(tmp_path_factory, seed):
+    random = Random(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        small(patch, random)
+        world = ValidWorld(tmp_path_factory.mktemp("world"), random, patch)
+        steps = [world.publish] * 4 + [world.subscribe] * 3 + [world.unpublish, world.tick] * 2
+        steps += [world.unsubscribe, world.register, world.unregister]
+        for _ in range(random.randrange(3, 8)):
+            for _ in range(random.randrange(1, 8)):
+                random.choice(steps)()
+            with pytest.MonkeyPatch.context() as death:
+                if random.random() < 0.5:
+                    death.setattr(ValidSet, "write", lambda self: None)  # as where a process is killed
+                while not killed(death, random, world, random.choice([2, 7, 65_536]), _PLACES):
+                    pass
+        assert world.run(random.choice([2, 65_536]))
+        assert world.delivered() == expected(world.notes)
+
+
+@pytest.fixture
+def world(tmp_path, monkeypatch):
+    return ValidWorld(tmp_path, Random(1), monkeypatch)
