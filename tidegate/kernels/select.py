@@ -164,6 +164,9 @@ def select(
             if written + room > len(hits) or noted == len(runs):
                 return begin, p, written, noted
             blocks_left = admitted[p, begin >> 6] & mask
+            if blocks_left == 0:
+                p += 1
+                continue
             run = written
             mine = row[p]
             while blocks_left != 0:
