@@ -47,6 +47,10 @@ class TextTerms(Terms):
         return len(self.operand)
 
     @property
+    def names(self) -> set[str]:
+        return {name for operand in self.operands for name in column("text", operand).attributes}
+
+    @property
     def patterns(self) -> Patterns:
         """The patterns, as the kernels read them."""
         return Patterns(self.start, self.letters)

@@ -103,8 +103,7 @@ class View:
     @cached_property
     def names(self) -> set[str]:
         """The names of the attributes that some subscription asks about."""
-        columns = {column for segment in self.index.segments for column in segment.clauses.columns}
-        return {name for column in columns for name in column.attributes} | self.patterns.names
+        return self.index.names | self.patterns.names
 
     def until(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The versions at which subscriptions ended; ``_NEVER`` for those that have not."""
