@@ -20,7 +20,13 @@ from tidegate.store.valid_set import ValidSet
 from tidegate.store.withdrawn_rows import WithdrawnFile
 
 #: Where a run may be killed, beside the places of every run.
-_PLACES = ((Queues, "commit"), (QueueSink, "commit"), (ValidSet, "settle"), (ValidSet, "_write"), (WithdrawnFile, "add"))
+_PLACES = (
+    (Queues, "commit"),
+    (QueueSink, "commit"),
+    (ValidSet, "settle"),
+    (ValidSet, "_write"),
+    (WithdrawnFile, "add"),
+)
 
 
 def small(patch, random):

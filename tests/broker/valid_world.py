@@ -29,6 +29,7 @@ CONDITIONS = {
     "n > 3": lambda n, kind: n is not None and n > 3,
     "kind = 'b'": lambda n, kind: kind == "b",
     "n < 2 OR kind LIKE 'a%'": lambda n, kind: (n is not None and n < 2) or kind == "a",
+    "kind LIKE '%b%'": lambda n, kind: kind == "b",
     "source = 'y'": None,
 }
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -141,9 +142,7 @@ class ValidWorld(Broker):
         number, principal = next(self._numbers), self.random.choice(PRINCIPALS)
         deliver, where = self.random.choice(["stream", "stream", "mqtt"]), self.random.choice(list(CONDITIONS))
         initial, expired = self.random.random() < 0.7, self.random.random() < 0.2
-        made = tg.Subscription(
-            f"s{number}", principal, where, initial=initial, expired=expired, deliver=deliver
-        )
+        made = tg.Subscription(f"s{number}", principal, where, initial=initial, expired=expired, deliver=deliver)
         is_new = self.registry.registered(principal) is None
         since = self.registry.subscribe(made)
         if is_new:
@@ -266,9 +265,7 @@ class Expected:
     def _tell(self, kind, row, subscriptions):
         for queue, items in self.queues.items():
             mine = [
-                s.id
-                for s in subscriptions
-                if (s.principal, s.destination) == queue and s.since >= self._since[queue]
+                s.id for s in subscriptions if (s.principal, s.destination) == queue and s.since >= self._since[queue]
             ]
             if mine:
                 items.append((kind, row, sorted(mine)))

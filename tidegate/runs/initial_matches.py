@@ -46,8 +46,7 @@ def initial_matches(valid: ValidSet, subscriptions: Iterable[StoredSubscription]
             first.append(subscription.first)
     if not made:
         return NO_MATCHES
-    columns = {column for segment in index.segments for column in segment.clauses.columns}
-    names = _KEPT.union(*(column.attributes for column in columns))
+    names = _KEPT | index.names
     since, before = np.array(made, np.int64), np.array(first, np.int64)
 
     def matches(part: ValidGroup) -> RowMatches:

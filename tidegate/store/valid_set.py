@@ -255,7 +255,14 @@ class ValidSet(Closing):
     def _forget(self, named: int | None) -> None:
         """Forget the withdrawn rows that neither queues nor files have."""
         with self.changing:
-            oldest = min([self.row if named is None else named, self.row, *(file.first for file in self._files), *self._first_pending()])
+            oldest = min(
+                [
+                    self.row if named is None else named,
+                    self.row,
+                    *(file.first for file in self._files),
+                    *self._first_pending(),
+                ]
+            )
             kept = self.withdrawn.rows[self.withdrawn.rows >= oldest]
             if not self._is_ahead and 2 * len(kept) <= len(self.withdrawn):
                 self._serial += 1
