@@ -29,6 +29,9 @@ from tidegate.store import (
     queue_files,
     queue_frames,
     registry_tables,
+    valid_files,
+    valid_manifest,
+    withdrawn_rows,
 )
 
 RELEASES = sorted(path.name for path in HERE.iterdir() if (path / "answers.json").exists())
@@ -83,6 +86,9 @@ def test_the_page_has_the_number_of_every_format():
         "`….journal` and `….queues`": f"`{queue_frames._MAGIC.decode()}` in every frame",
         "`manifest.json`": str(queue_files._FORMAT),
         "`….base`": str(queue_directory._FORMAT),
+        "`….valid`": str(valid_files._FORMAT),
+        "`valid.json`": str(valid_manifest._FORMAT),
+        "`….withdrawn`": f"`{withdrawn_rows._MAGIC.decode()}` in every record",
         "`format.json`": str(data_directory._FORMAT),
         "| cursors": f"schema {len(cursors._PART.steps)}",
         "`batches.journal`": str(batch_record._FORMAT),

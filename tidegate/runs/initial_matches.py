@@ -15,13 +15,11 @@ import pyarrow as pa
 
 from tidegate.index import Index
 from tidegate.index.batch import ArrowBatch
-from tidegate.language.limits import NO_LIMITS
 from tidegate.predicates.filter import Filter
 from tidegate.runs.queue_order import NO_MATCHES, RowMatches
 from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.store.valid_files import ValidGroup, ValidRows
 from tidegate.store.valid_set import ValidSet
-from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.bulk import without_garbage_collection
 
 __all__ = ["initial_matches"]
@@ -39,7 +37,7 @@ def initial_matches(valid: ValidSet, subscriptions: Iterable[StoredSubscription]
     index, made, first = Index(), list[int](), list[int]()
     with without_garbage_collection():
         for owner, subscription in enumerate(subscriptions):
-            found = compile_subscription(subscription.meant, NO_LIMITS)
+            found = subscription.compiled()
             assert isinstance(found, Filter), "a filter: initial matches are not for patterns"
             index.add(owner, found)
             made.append(subscription.since)

@@ -17,7 +17,7 @@ from tidegate.store.queue_files import create_file
 
 __all__ = ["ENDING", "MANIFEST", "ValidEntry", "ValidManifest", "identity", "read_manifest", "write_manifest"]
 
-MANIFEST, _FORMAT = "manifest.json", 1
+MANIFEST, _FORMAT = "valid.json", 1
 #: How the names of files of withdrawn rows end.
 ENDING = ".withdrawn"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+import weakref
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -31,8 +32,8 @@ class ValidUsage:
         flags = os.O_RDONLY if self._quota is None else os.O_RDWR | os.O_CREAT
         with suppress(FileNotFoundError):  # no run has made a valid set yet
             self._file = os.open(self._path, flags | os.O_CLOEXEC, 0o666)
+            self._closing = weakref.finalize(self, os.close, self._file)
 
-    @property
     def is_over(self) -> bool:
         """Whether there is more than may be. Cheap enough to be asked for every append to a log."""
         if self._file is None:
@@ -52,5 +53,5 @@ class ValidUsage:
 
     def close(self) -> None:
         if self._file is not None:
-            os.close(self._file)
             self._file = None
+            self._closing()
