@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter, time_ns
+from time import perf_counter, process_time, time_ns
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ COLUMNS = {
     "matches": "initial matches",
     "ms": "median ms",
     "worst": "worst ms",
+    "cpu": "CPU ms",
     "wanted": "wanted",
 }
 
@@ -93,7 +94,7 @@ class _Run:
     """The sink of a run, committing cuts at the end of the log."""
 
     def __init__(self, folder: Path, registry: tg.Registry, count: int) -> None:
-        self.folder, self.registry, self.batch, self._made = folder, registry, -1, 0
+        self.folder, self.registry, self.batch, self.cpu = folder, registry, -1, list[float]()
         rng = np.random.default_rng(SEED)
         self.random = rng
         self.columns = {"n": rng.random(count), "m": rng.random(count), "kind": rng.integers(0, 1000, count)}
@@ -126,8 +127,9 @@ class _Run:
         """Commit a cut at the end of the log; how many seconds that took."""
         self.batch += 1
         cut = Cut(self.log.end, self.registry.version, time_ns() // 1000)
-        began = perf_counter()
+        began, worked = perf_counter(), process_time()
         self.sink.commit(self.batch, Receipts(_RECEIPTS, cut))
+        self.cpu.append(process_time() - worked)
         return perf_counter() - began
 
     def subscribe(self, kind: Any, size: int) -> tuple[str, int]:
@@ -167,7 +169,12 @@ def _measured(report: Report, run: _Run, kind: str, where: Any, size: int, times
     if size == 1:
         seconds = seconds[1:]  # the first compiles nothing, but reads what was written just before
     wanted = {1: "≤ 50 ms", 10_000: "≤ 20 s"}.get(size)
-    facts = {"ms": 1e3 * median(seconds), "worst": 1e3 * max(seconds), "wanted": wanted}
+    facts = {
+        "ms": 1e3 * median(seconds),
+        "worst": 1e3 * max(seconds),
+        "wanted": wanted,
+        "cpu": 1e3 * median(run.cpu[-len(seconds) :]),
+    }
     report.add(what=kind, valid=len(run.columns["n"]), subscriptions=size, matches=told, **facts,
                exact=exact, seconds={"each": seconds})  # fmt: skip
 
@@ -185,4 +192,5 @@ def _unpublished(report: Report, run: _Run, times: int) -> None:
         retracted = sum(reader.last(queue) for queue in reader) - deliveries
     report.add(what=f"unpublished, {deliveries:,} deliveries in queues", valid=len(run.columns["n"]),
                matches=retracted, ms=1e3 * median(seconds), worst=1e3 * max(seconds),
+               cpu=1e3 * median(run.cpu[-times:]),
                exact=retracted >= times, seconds={"each": seconds})  # fmt: skip
