@@ -95,6 +95,9 @@ class NotedCuts(DriverSink):
 class ValidWorld(Broker):
     """Its clock is in µs and moves when the script says so."""
 
+    #: For how many seconds publications are valid.
+    validities = (None, None, 0, 3, 5, 8, 100)
+
     def __init__(self, directory, random, patch, **settings):
         super().__init__(directory, **settings)
         self.random, self.notes, self.now = random, Notes(), 1_000_000_000
@@ -106,7 +109,7 @@ class ValidWorld(Broker):
         given, version = [], self.registry.version
         row = self.log.end
         for i in range(count or self.random.randrange(1, 5)):
-            validity = self.random.choice([None, None, 0, 3, 5, 8, 100])
+            validity = self.random.choice(self.validities)
             until = None if validity is None else self.now + validity * 1_000_000
             one = Published(
                 row + i,
