@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import orjson
 import pytest
 
 import tidegate as tg
 from tests.cli.commands import run
+from tidegate.model import micros
 from tidegate.runs.config import load
+from tidegate.store.principals import Principals
 
 CONFIG = '[run]\ndata = "broker"\nrunner = "process"\nlateness = 0\n'
 LINE = '{{"id": "p{0}", "source": "z", "time": "2026-11-15T08:00:0{0}Z", "n": {0}}}\n'
@@ -41,6 +45,53 @@ def test_deliveries_are_shown_acknowledged_and_shown_again(broker):
     assert len(run("queue", "replay", "broker.toml", "ann", "--after", epoch).stdout.splitlines()) == 2
     mqtt = run("queue", "replay", "broker", "bob", "--destination", "mqtt").stdout
     assert orjson.loads(mqtt)["subscriptions"] == ["s1"]
+
+
+def test_what_a_principal_may_not_read_any_more_is_skipped(broker):
+    def shown():
+        return [
+            orjson.loads(line) for line in run("queue", "replay", "broker", "ann", "--after", "0").stdout.splitlines()
+        ]
+
+    with Principals(broker / "registry.db") as principals:
+        principals.put("ann", read="n = 1")
+        skipped, item, last = shown()
+        assert skipped == {"type": "skipped", "from": 1, "number": 1, "reason": "unreadable"}
+        assert item["publication"]["id"] == "p1"
+        assert last == {"type": "skipped", "from": 3, "number": 3, "reason": "unreadable"}
+        with tg.OpenQueues(broker) as queues:
+            assert queues.page("ann", limit=1).next == 1
+            principals.put("ann")
+            assert [item["number"] for item in queues.page("ann").items] == [1, 2, 3]
+        principals.put("bob", read="FALSE")
+        assert [item["type"] for item in shown()] == ["notification"] * 3
+
+
+def test_what_has_expired_is_shown_to_those_who_want_it(broker):
+    """And names only their subscriptions, with the attributes that these want."""
+    until, now = datetime(2126, 11, 15, tzinfo=UTC), [0]
+    wanting = {"id": "s2", "subscriber": "ann", "where": "n = 8", "expired": True, "fields": ["m"]}
+    (broker.parent / "more.jsonl").write_bytes(orjson.dumps(wanting))
+    run("subscribe", "broker", "more.jsonl")
+    lines = [
+        {"id": f"q{i}", "source": "z", "time": until, "n": n, "m": 1} | ({"valid_until": until} if n > 7 else {})
+        for i, n in enumerate((7, 8, 9, 8))
+    ]
+    (broker.parent / "q.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    (broker.parent / "broker.toml").write_text(CONFIG + 'ahead = "off"\n')
+    run("publish", "broker.toml", "q.jsonl")
+    run("run", "broker.toml", "--available-now")
+    with tg.OpenQueues(broker, clock=lambda: now[0]) as queues:
+        for moment, expected in (
+            (micros(until) - 1, [["s1"], ["s1", "s2"], ["s1"], ["s1", "s2"]]),
+            (micros(until), [["s1"], ["s2"], "expired", ["s2"]]),
+        ):
+            now[0] = moment
+            items = queues.page("ann", after=3).items
+            assert [item.get("subscriptions", item.get("reason")) for item in items] == expected
+        assert [item.get("publication", {}).get("attributes") for item in items] == [
+            {"n": 7, "m": 1}, {"m": 1}, None, {"m": 1}
+        ]  # fmt: skip
 
 
 def test_status_tells_what_waits_and_how_far_behind_the_run_is(broker):

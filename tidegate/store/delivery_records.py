@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import orjson
@@ -44,6 +45,7 @@ class MatchedSubscription(NamedTuple):
         return orjson.dumps(self[:])
 
     @staticmethod
+    @lru_cache(maxsize=4096)  # most deliveries of a queue name the same few
     def unpacked(data: bytes) -> MatchedSubscription:
         return MatchedSubscription(*orjson.loads(data))
 
