@@ -128,12 +128,13 @@ class Shown:
                 named = [i for i in named if SUBSCRIPTIONS[i].expired]
                 if not named:
                     return "expired"
-        item = {"number": number, "matched_at": stamp(TIME), "subscriptions": [SUBSCRIPTIONS[i].id for i in named]}
+        item = {"number": number, "matched_at": stamp(TIME)}
         if kind == DeliveryKind.RETRACTED:
             found = self.content(row, named)
             found = {name: found[name] for name in ("id", "source", "time", "gone") if name in found}
             return item | {"type": "retracted", "retracts": number - 1, "publication": found}
         item |= {"type": "notification", "initial": kind == DeliveryKind.INITIAL}
+        item["subscriptions"] = [SUBSCRIPTIONS[i].id for i in named]
         if kind == DeliveryKind.PATTERN:
             found = [self.content(row, named) for row in rows]
             return item | {"time": stamp(TIME), "publications": found, "score": 1.5, "distance": None}

@@ -172,23 +172,28 @@ def _item(delivery: Delivery, named: _Named, at: int) -> Item:
         matched = [one for one in matched if one.expired]
         if not matched:
             return {"number": delivery.number, "reason": "expired"}
+    if delivery.kind == DeliveryKind.RETRACTED:
+        return _retracted(delivery, named.contents[names[0]])
     item: Item = {
         "number": delivery.number,
         "type": "notification",
         "subscriptions": [one.id for one in matched],
         "matched_at": _instant(delivery.matched_at),
+        "initial": delivery.kind == DeliveryKind.INITIAL,
     }
-    if delivery.kind == DeliveryKind.RETRACTED:
-        content = named.contents[names[0]]
-        publication = {name: content[name] for name in _IDENTITY if name in content}
-        return item | {"type": "retracted", **orjson.loads(delivery.told), "publication": publication}
-    item["initial"] = delivery.kind == DeliveryKind.INITIAL
     publications = [_with_fields(named.contents[name], matched) for name in names]
     if is_single:
         return item | {"time": publications[0].get("time"), "publication": publications[0]}
     told = PatternNotification.unpacked(delivery.told)
     item |= {"time": _instant(told.time), "publications": publications}
     return item | {"score": told.score, "distance": told.distance}
+
+
+def _retracted(delivery: Delivery, content: Item) -> Item:
+    """What a retraction says: of the publication only which it is."""
+    item = {"number": delivery.number, "type": "retracted", "matched_at": _instant(delivery.matched_at)}
+    publication = {name: content[name] for name in _IDENTITY if name in content}
+    return {**item, **orjson.loads(delivery.told), "publication": publication}
 
 
 #: The kinds that are of one publication and show it.
