@@ -35,7 +35,7 @@ def filled(directory):
     run("run", "broker.toml", "--available-now")
 
 
-NOBODY = "expected a principal who was told anything; got {}"
+NOBODY = "expected a principal with a queue; got {}"
 NO_PLACE = "expected a number of a queue, or an epoch, a dash and a number; got {}"
 BEYOND = "expected a number from 0 to 3, the last of the queue; got {}"
 

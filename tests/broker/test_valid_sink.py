@@ -14,6 +14,7 @@ from tests.parts.profiles import examples
 from tidegate.runs.queue_sink import QueueSink
 from tidegate.store import queues as queues_module
 from tidegate.store import valid_set
+from tidegate.store.queue_reader import QueueReader
 from tidegate.store.queues import Queues
 from tidegate.store.valid_set import ValidSet
 from tidegate.store.withdrawn_rows import WithdrawnFile
@@ -61,3 +62,35 @@ def test_queues_have_what_obvious_loops_say(tmp_path_factory, seed):
 @pytest.fixture
 def world(tmp_path, monkeypatch):
     return ValidWorld(tmp_path, Random(1), monkeypatch)
+
+
+def test_nothing_is_told_of_who_was_unregistered_also_if_registered_again(world):
+    """All in one batch: what the first subscription matched is not for the queue that was made afterwards."""
+    world.random.choice = lambda some: some[0]  # ann, stream, n >= 0
+    world.random.random = lambda: 1.0  # neither initial nor expired
+    world.subscribe()
+    world.publish(1)
+    world.notes.rows[0].n = 1
+    world.log.append({"id": "q", "source": "x", "time": "2026-11-15T08:00:00Z", "n": 1})
+    world.unregister()
+    world.subscribe()
+    assert world.run()
+    assert world.delivered() == {("ann", "stream"): []}
+
+
+def test_an_unregistered_principal_has_another_epoch_afterwards(world):
+    def queue():
+        with QueueReader(world.directory / "queues") as reader:
+            return reader.find("ann", "stream")
+
+    world.random.choice = lambda some: some[0]
+    world.register()
+    assert world.run()
+    before = queue()
+    world.unregister()
+    assert world.run()
+    assert queue() is None
+    world.register()
+    assert world.run()
+    assert queue().epoch != before.epoch
+    assert queue().since == 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
@@ -99,12 +99,37 @@ def test_status_tells_what_waits_and_how_far_behind_the_run_is(broker):
     (broker.parent / "q.jsonl").write_text(LINE.format(9))
     run("publish", "broker", "q.jsonl")
     facts = orjson.loads(run("status", "broker", "--json").stdout)
-    assert (facts["queues"]["queues"], facts["queues"]["waiting"]) == (2, 1)
+    assert (facts["queues"]["queues"], facts["queues"]["waiting"]) == (3, 1)
     assert [one["principal"] for one in facts["queues"]["furthest_behind"]] == ["bob"]
     assert facts["run"]["lag"] == 1
     shown = run("status", "broker").stdout
-    assert "2 queues of 0.0 MB: 1 deliveries wait" in shown
+    assert "3 queues of 0.0 MB: 1 deliveries wait" in shown
     assert "bob mqtt: 1 to 1 kept" in shown
+
+
+def test_what_is_valid_is_told_first_and_retracted_when_it_is_unpublished(broker):
+    def items():
+        return [
+            orjson.loads(line) for line in run("queue", "replay", "broker", "cid", "--after", "0").stdout.splitlines()
+        ]
+
+    until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    valid = {"id": "v", "source": "z", "time": "2026-11-15T09:00:00Z", "n": 1, "valid_until": until}
+    (broker.parent / "v.jsonl").write_bytes(orjson.dumps(valid))
+    cid = {"id": "s1", "subscriber": "cid", "where": "n >= 0", "initial": True}
+    (broker.parent / "cid.jsonl").write_bytes(orjson.dumps(cid))
+    run("publish", "broker", "v.jsonl")
+    run("run", "broker.toml", "--available-now")
+    run("subscribe", "broker", "cid.jsonl")
+    run("run", "broker.toml", "--available-now")  # nobody has published
+    (item,) = items()
+    assert (item["number"], item["initial"], item["publication"]["id"]) == (1, True, "v")
+    run("unpublish", "--data", "broker", "z", "v")
+    run("run", "broker.toml", "--available-now")
+    skipped, retracted = items()
+    assert skipped == {"type": "skipped", "from": 1, "number": 1, "reason": "unpublished"}
+    assert (retracted["type"], retracted["number"], retracted["retracts"]) == ("retracted", 2, 1)
+    assert retracted["publication"]["id"] == "v"
 
 
 def test_a_data_directory_is_a_whole_configuration(broker):
@@ -135,6 +160,6 @@ def test_many_queues_are_acknowledged_at_once(broker):
             queues.acknowledge_all({("ann", "stream"): 2, ("bob", "mqtt"): 2})
         assert queues.states("ann")[0].acknowledged == 0
         queues.acknowledge_all({("ann", "stream"): 2, ("bob", "mqtt"): 1})
-        assert [queues.states(name)[0].acknowledged for name in ("ann", "bob")] == [2, 1]
+        assert [queues.states(name)[-1].acknowledged for name in ("ann", "bob")] == [2, 1]
         assert queues.furthest_behind(5)[0] == 1
         assert queues.page("ann", after=0, limit=2).next == 2

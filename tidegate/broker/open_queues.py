@@ -29,6 +29,7 @@ from tidegate.store.queue_files import are_there
 from tidegate.store.queue_reader import QueueReader
 from tidegate.store.version_readers import now
 from tidegate.store.wakeups import Wakeup
+from tidegate.store.withdrawn_rows import WithdrawnRows
 
 __all__ = ["OpenQueues", "QueueState", "has_queues"]
 
@@ -54,7 +55,8 @@ class QueueState(NamedTuple):
 class OpenQueues(Closing):
     """The queues of a run, named by its TOML file or its data directory. The run may go on meanwhile, or stand still.
 
-    A principal has a queue per destination, from the first delivery on. Deliveries have numbers 1, 2, 3 … and stay
+    A principal has a queue for ``stream`` while it is registered, and one for each other destination from the first
+    subscription on that names it. Deliveries have numbers 1, 2, 3 … and stay
     until they are too old, acknowledged or not. ``clock`` tells the time of day in microseconds since 1970:
     publications that have expired by then are shown only to subscriptions that want these.
     """
@@ -72,10 +74,10 @@ class OpenQueues(Closing):
             self._reader = opened.enter_context(QueueReader(sink.path, most=sink.most))
             self._cursors = opened.enter_context(Cursors(Path(sink.path).with_name(_CURSORS)))
             self._wakeup = opened.enter_context(Wakeup(sink.path))
-            rows = None
+            self._withdrawn, rows = WithdrawnRows(sink.valid_path), None
             if isinstance(config.source, LogInput | GeneratorInput):
-                rows = opened.enter_context(LogRows(config.source.path))
-            self._items = DeliveredItems(self._reader, rows, clock=clock)
+                rows = opened.enter_context(LogRows(config.source.path, valid=sink.valid_path))
+            self._items = DeliveredItems(self._reader, rows, withdrawn=self._withdrawn.among, clock=clock)
             self._registry = address(config.subscriptions.registry)
             self._opened = opened.pop_all()
 
@@ -120,6 +122,7 @@ class OpenQueues(Closing):
 
     def refresh(self) -> bool:
         """Take notice of what the run has committed since; whether there was anything."""
+        self._withdrawn.refresh()
         return self._reader.refresh()
 
     def wait(self, seconds: float) -> bool:
@@ -181,7 +184,7 @@ class OpenQueues(Closing):
         raise StoreError(f"one of the destinations of {principal}: {', '.join(known)}", shown(destination))
 
     def _nobody(self, principal: str) -> StoreError:
-        return StoreError("a principal who was told anything", shown(principal), str(self._reader.directory))
+        return StoreError("a principal with a queue", shown(principal), str(self._reader.directory))
 
     def close(self) -> None:
         self._opened.close()

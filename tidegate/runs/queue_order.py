@@ -117,7 +117,7 @@ def with_retractions(
     to = np.concatenate((queued.queue, queue[here]))
     retracted = np.concatenate((queued.number, number[here]))  # what is retracted here will stand further behind
     by = tombstone[np.searchsorted(rows, row)]
-    order = np.lexsort((retracted, to, by))
+    order = np.lexsort((to, by))  # in a queue they stay in the order of their numbers
     n, m = len(told.kind), len(row)
     rank = np.argsort(np.concatenate((cause, by[order])), kind="stable")
     place = np.empty(n + m, np.int64)
