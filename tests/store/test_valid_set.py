@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from random import Random
 
 import numpy as np
@@ -221,3 +222,38 @@ def test_who_appends_is_told_when_there_is_no_more_room(tmp_path):
     assert not usage.is_over()
     following.close()
     usage.close()
+
+
+def test_files_are_merged_while_the_set_goes_on(following, monkeypatch):
+    monkeypatch.setattr(valid_set, "_ROWS", 2)
+    monkeypatch.setattr(valid_set, "_FILES", 2)
+    monkeypatch.setattr(valid_set, "_SOME", 1)
+    ended, errors = threading.Event(), []
+
+    def tidy():
+        try:
+            while not ended.is_set():
+                following.valid.tidy(lambda: None)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=tidy)
+    thread.start()
+    random, left = Random(4), []
+    for time in range(60):
+        for _ in range(random.randrange(4)):
+            until = time + random.choice([3, 1000])
+            left.append((following.log.end, until))
+            following.append(reading(following.log.end, until))
+        if left and random.random() < 0.3:
+            row, _ = left.pop(random.randrange(len(left)))
+            following.withdraw(row)
+        following.advance(time)
+        left = [one for one in left if one[1] > time]
+        assert valid_rows(following.valid) == [row for row, _ in left]
+    ended.set()
+    thread.join()
+    assert not errors
+    following.reopen()
+    following.advance(59)
+    assert valid_rows(following.valid) == [row for row, _ in left]

@@ -56,4 +56,5 @@ class Following:
 
 def valid_rows(valid):
     """The rows of what is valid, in order."""
-    return sorted(row for group in valid.groups() for row in group.rows.row[valid.is_valid(group.rows)].tolist())
+    with valid.changing:
+        return sorted(row for group in valid.groups() for row in group.rows.row[valid.is_valid(group.rows)].tolist())

@@ -168,7 +168,7 @@ class ValidSet(Closing):
     # --- what is valid ----------------------------------------------------------------------------------------------
 
     def groups(self) -> Iterator[ValidGroup]:
-        """All publications, those included that are no longer valid."""
+        """All publications, those included that are no longer valid. The caller holds ``changing``."""
         for file in self._files:
             yield from file.groups
         if len(self._pending) > _CHUNKS:
