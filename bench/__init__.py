@@ -24,6 +24,7 @@ MODULES = {
     "patterns-on-spark": "bench.patterns_on_spark",
     "history": "bench.history",
     "queues": "bench.queues",
+    "initial-matches": "bench.initial_matches",
     "ontology": "bench.ontology",
     "texts": "bench.texts",
     "timeseries": "bench.papers.timeseries",

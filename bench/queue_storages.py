@@ -11,7 +11,7 @@ import os
 import sqlite3
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -30,6 +30,7 @@ from tidegate.runs.references import MatchReferences
 from tidegate.runs.sinks import Notifications, Receipts
 from tidegate.store.queue_reader import QueueReader
 from tidegate.store.queues import Queues, Told
+from tidegate.store.registrations import Registration
 from tidegate.store.registry import Registry
 from tidegate.store.registry_tables import Recipient
 
@@ -133,20 +134,23 @@ class ThroughSink(Tidegate):
     def __init__(self, directory: Path, principals: int, *, reads: bool = False) -> None:
         self._sink = QueueSink(directory, cast(Registry, _Known()))
         self._sink.begin("bench")
-        self._queues = self._sink.queues
+        self._queues, self._version = self._sink.queues, 2 * principals
 
     def commit(self, batch: DeliveryBatch) -> None:
         told, writer = batch.told, self._sink.half.writer(batch.number, 0)
         writer.take(cast(Notifications, _Matched(told)))
         kinds, payloads = zip(*writer.close(), strict=True)
         receipts = pa.table({"kind": pa.array(kinds), "payload": pa.array(payloads, pa.binary())})
-        self._sink.commit(batch.number, Receipts(receipts, Cut(-1, 0, batch.time)))
+        self._sink.commit(batch.number, Receipts(receipts, Cut(-1, self._version, batch.time)))
 
 
 class _Known:
     """What the sink asks of a registry."""
 
-    def recipients(self, sinces: list[int]) -> dict[int, Recipient]:
+    def registrations(self, after: int, upto: int) -> list[Registration]:
+        return []
+
+    def recipients(self, sinces: Sequence[int]) -> dict[int, Recipient]:
         return {n: Recipient(subscription_name(n), principal_name((n - 1) // 2), "stream", "all") for n in sinces}
 
 

@@ -93,6 +93,11 @@ def test_objects_and_tables_agree(way_to_match, ops, data):
     laws.objects_and_tables_agree(nodes, data.draw(publications()))
 
 
+@given(data=st.data())
+def test_index_names_what_is_asked(ops, data):
+    laws.index_names_what_is_asked(data.draw(conditions(ops)))
+
+
 @given(
     nodes=st.lists(expressions(ALL), min_size=1, max_size=6),
     batch=publications(mixed=True),

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from tidegate.engine import Engine
-from tidegate.index import ArrowBatch
+from tidegate.index import ArrowBatch, Index
 from tidegate.language import Call, Node, from_json, parse, to_json, to_text
 from tidegate.model import RESERVED, Notification, Publication, Subscription
 from tidegate.predicates.column import Column, PointLists, Points, Table
@@ -40,6 +40,7 @@ __all__ = [
     "cutting_changes_nothing",
     "engine_equals_oracle",
     "families",
+    "index_names_what_is_asked",
     "missing_never_matches",
     "objects_and_tables_agree",
     "patterns_agree_on_spark",
@@ -161,6 +162,15 @@ def engine_equals_oracle(
             assert filter.holds(publication) is wanted, f"holds is {not wanted}: {to_text(node)} on {publication}"
             pair = (f"s{i}", publication.id)
             assert (pair in found) is wanted, f"the engine says {not wanted}: {to_text(node)} on {publication}"
+
+
+def index_names_what_is_asked(node: Node) -> None:
+    """An index names every attribute that a predicate reads, if anything can satisfy it: no other would reach it."""
+    for predicate in _predicates(node):
+        index = Index()
+        index.add(0, Filter(((predicate,),)))
+        asked = {name for at, _ in predicate.hull for name in at.attributes}
+        assert index.names == asked or not len(index.compact().clauses), f"{sorted(asked)} of {to_text(node)}"
 
 
 def objects_and_tables_agree(nodes: Sequence[Node], publications: Sequence[Publication]) -> None:

@@ -77,7 +77,7 @@ class Readers:
         try:
             return self._queues.states(principal)
         except tg.StoreError as error:
-            if "a principal who was told anything" not in str(error):
+            if "a principal with a queue" not in str(error):
                 raise
             return []
 

@@ -35,7 +35,7 @@ def filled(directory):
     run("run", "broker.toml", "--available-now")
 
 
-NOBODY = "expected a principal who was told anything; got {}"
+NOBODY = "expected a principal with a queue; got {}"
 NO_PLACE = "expected a number of a queue, or an epoch, a dash and a number; got {}"
 BEYOND = "expected a number from 0 to 3, the last of the queue; got {}"
 
@@ -54,6 +54,13 @@ BEYOND = "expected a number from 0 to 3, the last of the queue; got {}"
         *((lambda queues, number=number: queues.acknowledge("ann", number), BEYOND.format(repr(number)))
           for number in (4, -1, 10**30, "2", None, True, 1.5)),
         (lambda queues: queues.acknowledge("bob", 1), NOBODY.format("'bob'")),
+        (lambda queues: queues.acknowledge_all(None), "expected numbers by principal and destination; got None"),
+        (lambda queues: queues.acknowledge_all(["ann"]), "expected numbers by principal and destination; got ['ann']"),
+        *((lambda queues, name=name: queues.acknowledge_all({name: 1}), f"a principal and a destination; got {name!r}")
+          for name in ("ann", ("ann",), ("ann", "stream", 1), None)),
+        (lambda queues: queues.acknowledge_all({("ann", None): 1}), "destinations of ann: stream; got None"),
+        *((lambda queues, seconds=seconds: queues.wait(seconds), f"seconds to wait, from 0 up; got {seconds!r}")
+          for seconds in (-1, -0.5, float("nan"), None, "1", True)),
         (lambda queues: queues.acknowledge_all({("ann", "stream"): 2, ("bob", "stream"): 1}), NOBODY.format("'bob'")),
         (lambda queues: queues.acknowledge_all({("ann", "stream"): 2, ("ann", "mqtt"): 1}), "got 'mqtt'"),
     ],
@@ -65,6 +72,12 @@ def test_what_no_queue_has_is_refused(place, call, said):
         (state,) = queues.states("ann")
         assert (state.acknowledged, state.last) == (0, 3)
         assert [item["number"] for item in queues.page("ann").items] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("given", [None, 3, b"broker", ["broker"]])
+def test_what_is_no_path_is_refused(given):
+    with pytest.raises(tg.SettingError, match="expected the path of a TOML file or of a data directory; got"):
+        tg.OpenQueues(given)
 
 
 @pytest.mark.parametrize(("after", "reason"), [("other-2", "epoch"), ("99", "beyond")])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import orjson
 import pytest
 
 import tidegate as tg
 from tests.cli.commands import run
+from tidegate.model import micros
 from tidegate.runs.config import load
+from tidegate.store.principals import Principals
 
 CONFIG = '[run]\ndata = "broker"\nrunner = "process"\nlateness = 0\n'
 LINE = '{{"id": "p{0}", "source": "z", "time": "2026-11-15T08:00:0{0}Z", "n": {0}}}\n'
@@ -43,17 +47,89 @@ def test_deliveries_are_shown_acknowledged_and_shown_again(broker):
     assert orjson.loads(mqtt)["subscriptions"] == ["s1"]
 
 
+def test_what_a_principal_may_not_read_any_more_is_skipped(broker):
+    def shown():
+        return [
+            orjson.loads(line) for line in run("queue", "replay", "broker", "ann", "--after", "0").stdout.splitlines()
+        ]
+
+    with Principals(broker / "registry.db") as principals:
+        principals.put("ann", read="n = 1")
+        skipped, item, last = shown()
+        assert skipped == {"type": "skipped", "from": 1, "number": 1, "reason": "unreadable"}
+        assert item["publication"]["id"] == "p1"
+        assert last == {"type": "skipped", "from": 3, "number": 3, "reason": "unreadable"}
+        with tg.OpenQueues(broker) as queues:
+            assert queues.page("ann", limit=1).next == 1
+            principals.put("ann")
+            assert [item["number"] for item in queues.page("ann").items] == [1, 2, 3]
+        principals.put("bob", read="FALSE")
+        assert [item["type"] for item in shown()] == ["notification"] * 3
+
+
+def test_what_has_expired_is_shown_to_those_who_want_it(broker):
+    """And names only their subscriptions, with the attributes that these want."""
+    until, now = datetime.now(UTC).replace(microsecond=0) + timedelta(days=9), [0]
+    wanting = {"id": "s2", "subscriber": "ann", "where": "n = 8", "expired": True, "fields": ["m"]}
+    (broker.parent / "more.jsonl").write_bytes(orjson.dumps(wanting))
+    run("subscribe", "broker", "more.jsonl")
+    lines = [
+        {"id": f"q{i}", "source": "z", "time": until, "n": n, "m": 1} | ({"valid_until": until} if n > 7 else {})
+        for i, n in enumerate((7, 8, 9, 8))
+    ]
+    (broker.parent / "q.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    (broker.parent / "broker.toml").write_text(CONFIG + 'ahead = "off"\n')
+    run("publish", "broker.toml", "q.jsonl")
+    run("run", "broker.toml", "--available-now")
+    with tg.OpenQueues(broker, clock=lambda: now[0]) as queues:
+        for moment, expected in (
+            (micros(until) - 1, [["s1"], ["s1", "s2"], ["s1"], ["s1", "s2"]]),
+            (micros(until), [["s1"], ["s2"], "expired", ["s2"]]),
+        ):
+            now[0] = moment
+            items = queues.page("ann", after=3).items
+            assert [item.get("subscriptions", item.get("reason")) for item in items] == expected
+        assert [item.get("publication", {}).get("attributes") for item in items] == [
+            {"n": 7, "m": 1}, {"m": 1}, None, {"m": 1}
+        ]  # fmt: skip
+
+
 def test_status_tells_what_waits_and_how_far_behind_the_run_is(broker):
     run("queue", "ack", "broker", "ann", "3")
     (broker.parent / "q.jsonl").write_text(LINE.format(9))
     run("publish", "broker", "q.jsonl")
     facts = orjson.loads(run("status", "broker", "--json").stdout)
-    assert (facts["queues"]["queues"], facts["queues"]["waiting"]) == (2, 1)
+    assert (facts["queues"]["queues"], facts["queues"]["waiting"]) == (3, 1)
     assert [one["principal"] for one in facts["queues"]["furthest_behind"]] == ["bob"]
     assert facts["run"]["lag"] == 1
     shown = run("status", "broker").stdout
-    assert "2 queues of 0.0 MB: 1 deliveries wait" in shown
+    assert "3 queues of 0.0 MB: 1 deliveries wait" in shown
     assert "bob mqtt: 1 to 1 kept" in shown
+
+
+def test_what_is_valid_is_told_first_and_retracted_when_it_is_unpublished(broker):
+    def items():
+        return [
+            orjson.loads(line) for line in run("queue", "replay", "broker", "cid", "--after", "0").stdout.splitlines()
+        ]
+
+    until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    valid = {"id": "v", "source": "z", "time": "2026-11-15T09:00:00Z", "n": 1, "valid_until": until}
+    (broker.parent / "v.jsonl").write_bytes(orjson.dumps(valid))
+    cid = {"id": "s1", "subscriber": "cid", "where": "n >= 0", "initial": True}
+    (broker.parent / "cid.jsonl").write_bytes(orjson.dumps(cid))
+    run("publish", "broker", "v.jsonl")
+    run("run", "broker.toml", "--available-now")
+    run("subscribe", "broker", "cid.jsonl")
+    run("run", "broker.toml", "--available-now")  # nobody has published
+    (item,) = items()
+    assert (item["number"], item["initial"], item["publication"]["id"]) == (1, True, "v")
+    run("unpublish", "--data", "broker", "z", "v")
+    run("run", "broker.toml", "--available-now")
+    skipped, retracted = items()
+    assert skipped == {"type": "skipped", "from": 1, "number": 1, "reason": "unpublished"}
+    assert (retracted["type"], retracted["number"], retracted["retracts"]) == ("retracted", 2, 1)
+    assert retracted["publication"]["id"] == "v"
 
 
 def test_a_data_directory_is_a_whole_configuration(broker):
@@ -84,6 +160,6 @@ def test_many_queues_are_acknowledged_at_once(broker):
             queues.acknowledge_all({("ann", "stream"): 2, ("bob", "mqtt"): 2})
         assert queues.states("ann")[0].acknowledged == 0
         queues.acknowledge_all({("ann", "stream"): 2, ("bob", "mqtt"): 1})
-        assert [queues.states(name)[0].acknowledged for name in ("ann", "bob")] == [2, 1]
+        assert [queues.states(name)[-1].acknowledged for name in ("ann", "bob")] == [2, 1]
         assert queues.furthest_behind(5)[0] == 1
         assert queues.page("ann", after=0, limit=2).next == 2

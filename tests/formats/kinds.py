@@ -21,6 +21,8 @@ import pytest
 import tidegate as tg
 from tests.pipeline.lane import Lane, Stream, rows, subscription
 from tests.store.log_contents import contents
+from tests.store.valid_sets import Following, valid_rows
+from tests.store.valid_sets import reading as valid
 from tests.store.written_queues import NOTHING, few_frames_are_merged, filled, meanings
 from tidegate.broker.backup import back_up
 from tidegate.broker.batch_record import BatchRecord
@@ -37,6 +39,7 @@ from tidegate.store.notifications import NotificationStore
 from tidegate.store.queue_directory import Queue
 from tidegate.store.queue_reader import QueueReader
 from tidegate.store.queues import Queues
+from tidegate.store.withdrawn_rows import WithdrawnRows
 
 __all__ = ["KINDS", "Kind"]
 
@@ -321,6 +324,30 @@ class TheQueues(Kind):
         ]
 
 
+class TheValidSet(Kind):
+    """A valid set of several schemas, from which something was withdrawn; it goes on to follow the log."""
+
+    def write(self, directory: Path) -> None:
+        following = Following(directory)
+        following.append(valid(0, 50, n=1), valid(1, 50, n=1.5, name="Žabnica"), valid(2))
+        following.withdraw(0)
+        following.advance()
+        following.append(valid(4, 40, bag=[1, 2]))
+        following.advance(30)
+        following.close()
+
+    def answers(self, directory: Path) -> Any:
+        following = Following(directory)
+        following.append(valid(5, 60, n=2))
+        before, following._batch = valid_rows(following.valid), 1
+        following.advance(45)
+        after = valid_rows(following.valid)
+        found = [group.content.to_pylist() for group in following.valid.groups()]
+        withdrawn = WithdrawnRows(directory / "valid").among(np.arange(6)).tolist()
+        following.close()
+        return before, after, sorted(map(str, found)), withdrawn
+
+
 class TheCursors(Kind):
     """How far two queues are acknowledged."""
 
@@ -386,6 +413,7 @@ KINDS: dict[str, Kind] = {
     "checkpoint": Checkpoint(),
     "batches": Batches(),
     "queues": TheQueues(),
+    "valid": TheValidSet(),
     "cursors": TheCursors(),
     "data": TheDataDirectory(),
     "backup": ABackup(),

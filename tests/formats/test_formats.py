@@ -31,6 +31,9 @@ from tidegate.store import (
     queue_files,
     queue_frames,
     registry_tables,
+    valid_files,
+    valid_manifest,
+    withdrawn_rows,
 )
 
 RELEASES = sorted(path.name for path in HERE.iterdir() if (path / "answers.json").exists())
@@ -88,6 +91,9 @@ def test_the_page_has_the_number_of_every_format():
         "which files queues have": str(queue_files._FORMAT),
         "the manifest of a backup": str(backup_manifest._FORMAT),
         "`….base`": str(queue_directory._FORMAT),
+        "`….valid`": str(valid_files._FORMAT),
+        "`valid.json`": str(valid_manifest._FORMAT),
+        "`….withdrawn`": f"`{withdrawn_rows._MAGIC.decode()}` in every record",
         "`format.json`": str(data_directory._FORMAT),
         "| cursors": f"schema {len(cursors._PART.steps)}",
         "`batches.journal`": str(batch_record._FORMAT),

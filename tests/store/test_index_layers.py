@@ -119,6 +119,25 @@ def test_every_version_matches_as_the_oracle_says(tmp_path_factory, steps, ratio
             assert len(view) == len(world.active(known))
 
 
+@pytest.mark.parametrize(
+    ("where", "names"),
+    [
+        ("name LIKE '%orth%'", {"name"}),
+        ("n = 1 AND CASEI(name) LIKE '%o_t%'", {"n", "name"}),
+        ("S_DWITHIN(location, POINT(16 46), 5000)", {"location"}),
+        ("S_INTERSECTS(seen, POLYGON((15 45, 17 45, 17 47, 15 45)))", {"seen"}),
+        ("shape(series, 'spike') < 0.5", {"series"}),
+        ("name LIKE '%orth%' AND topk(1, 'PT1H', n)", {"name", "n"}),
+    ],
+)
+def test_a_view_knows_all_attributes_that_are_asked_about(tmp_path, where, names):
+    """Readers of the log take no others: what is missing here would never match."""
+    with Registry(tmp_path / "registry.db") as registry:
+        registry.subscribe(Subscription("s", "ann", where))
+        registry.prepare(1, 1)
+        assert IndexLayers(registry.index_storage).view(1, 1).names == names
+
+
 def test_a_version_that_is_not_there_is_an_error(tmp_path):
     shelf = IndexLayers(tmp_path)
     with pytest.raises(StoreError, match=r"snapshots of versions 0 to 1; got none"):

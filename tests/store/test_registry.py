@@ -230,11 +230,11 @@ TOLD = [
     {"fields": ["no2"], "expired": True},
 ]
 RECIPIENTS = [
-    ("stream", "all"),
-    ("stream", "all"),
-    ("mqtt", "none"),
-    ("webhook:alarms: 𝒜/1", ("no2", "Žižkov \0 𝒜", "all")),
-    ("stream", ("no2",)),
+    ("stream", "all", False),
+    ("stream", "all", True),
+    ("mqtt", "none", False),
+    ("webhook:alarms: 𝒜/1", ("no2", "Žižkov \0 𝒜", "all"), False),
+    ("stream", ("no2",), True),
 ]
 
 

@@ -1,33 +1,42 @@
 """``tg.OpenQueues``: the queues that a run writes, for those who read and acknowledge them.
 
-Programs use it, and so do the commands ``queue`` and ``status``. It never writes to queues, only cursors.
+Programs use it, and so do the commands ``queue`` and ``status``. It never writes to queues, only cursors. It asks the
+registry's database what principals may read.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
 from tidegate.broker.delivered_items import DeliveredItems, ItemPage, QueuePosition
+from tidegate.broker.read_filter import ReadFilter
 from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, shown
 from tidegate.runs.config import Config, load
 from tidegate.runs.sink_sections import QueuesOutput
 from tidegate.runs.source_sections import GeneratorInput, LogInput
 from tidegate.store.cursors import Cursors
+from tidegate.store.database_url import address, file
 from tidegate.store.log_rows import LogRows
+from tidegate.store.principals import Principals
 from tidegate.store.queue_directory import Queue
 from tidegate.store.queue_files import are_there
 from tidegate.store.queue_reader import QueueReader
+from tidegate.store.version_readers import now
 from tidegate.store.wakeups import Wakeup
+from tidegate.store.withdrawn_rows import WithdrawnRows
 
 __all__ = ["OpenQueues", "QueueState", "has_queues"]
 
 #: The file of the cursors, beside the directory of the queues.
 _CURSORS = "cursors.db"
+#: Seconds that ``wait`` waits at most.
+_DAY = 86_400.0
 
 
 class QueueState(NamedTuple):
@@ -46,11 +55,15 @@ class QueueState(NamedTuple):
 class OpenQueues(Closing):
     """The queues of a run, named by its TOML file or its data directory. The run may go on meanwhile, or stand still.
 
-    A principal has a queue per destination, from the first delivery on. Deliveries have numbers 1, 2, 3 … and stay
-    until they are too old, acknowledged or not.
+    A principal has a queue for ``stream`` while it is registered, and one for each other destination from the first
+    subscription on that names it. Deliveries have numbers 1, 2, 3 … and stay
+    until they are too old, acknowledged or not. ``clock`` tells the time of day in microseconds since 1970:
+    publications that have expired by then are shown only to subscriptions that want these.
     """
 
-    def __init__(self, place: str | os.PathLike[str]) -> None:
+    def __init__(self, place: str | os.PathLike[str], *, clock: Callable[[], int] = now) -> None:
+        if not isinstance(place, str | os.PathLike):
+            raise SettingError("the path of a TOML file or of a data directory", shown(place))
         config = load(Path(place))
         sink = _sink(config)
         if sink is None:
@@ -61,10 +74,11 @@ class OpenQueues(Closing):
             self._reader = opened.enter_context(QueueReader(sink.path, most=sink.most))
             self._cursors = opened.enter_context(Cursors(Path(sink.path).with_name(_CURSORS)))
             self._wakeup = opened.enter_context(Wakeup(sink.path))
-            rows = None
+            self._withdrawn, rows = WithdrawnRows(sink.valid_path), None
             if isinstance(config.source, LogInput | GeneratorInput):
-                rows = opened.enter_context(LogRows(config.source.path))
-            self._items = DeliveredItems(self._reader, rows)
+                rows = opened.enter_context(LogRows(config.source.path, valid=sink.valid_path))
+            self._items = DeliveredItems(self._reader, rows, withdrawn=self._withdrawn.among, clock=clock)
+            self._registry = address(config.subscriptions.registry)
             self._opened = opened.pop_all()
 
     def __len__(self) -> int:
@@ -83,23 +97,40 @@ class OpenQueues(Closing):
     ) -> ItemPage:
         """Items of a queue in order, as plain dicts: those after the acknowledged one, or after ``after``, a number or
         "epoch-number". The ``next`` of a page is what to give for ``after`` to go on; its ``epoch`` tells the queue
-        from one that is made later.
+        from one that is made later. What has expired, or may not be read by the principal as its ``read`` says now, is
+        skipped.
         """
         queue = self._queue(principal, destination)
         if after is None:
             position = QueuePosition(self._cursors.of([queue])[queue])
         else:
             position = QueuePosition.parsed(str(after))
-        return self._items.page(queue, position, limit)
+        return self._items.page(queue, position, limit, self._read_filter(principal))
+
+    def _read_filter(self, principal: str) -> ReadFilter | None:
+        """What a principal may read now; None for everything."""
+        read = None if self._principals is None else self._principals.read_of(principal)
+        return None if read is None else ReadFilter.of(read)
+
+    @cached_property
+    def _principals(self) -> Principals | None:
+        """The principals of the registry; None where there is no registry."""
+        here = file(self._registry)
+        if here is not None and not Path(here).exists():
+            return None
+        return self._opened.enter_context(Principals(self._registry.render_as_string(hide_password=False)))
 
     def refresh(self) -> bool:
         """Take notice of what the run has committed since; whether there was anything."""
+        self._withdrawn.refresh()
         return self._reader.refresh()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the run commits something, or so long; whether there was anything."""
+        """Wait until the run commits something, or so long, a day at most; whether there was anything."""
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+            raise SettingError("seconds to wait, from 0 up", shown(seconds))
         if not self.refresh():
-            self._wakeup.wait(seconds)
+            self._wakeup.wait(min(seconds, _DAY))
             return self.refresh()
         return True
 
@@ -109,6 +140,11 @@ class OpenQueues(Closing):
 
     def acknowledge_all(self, numbers: Mapping[tuple[str, str], int]) -> None:
         """Acknowledge deliveries of several queues, named by principal and destination, in one commit, all or none."""
+        if not isinstance(numbers, Mapping):
+            raise SettingError("numbers by principal and destination", shown(numbers))
+        for name in numbers:
+            if not isinstance(name, tuple) or len(name) != 2:
+                raise SettingError("a principal and a destination", shown(name))
         queues = {self._queue(*name): number for name, number in numbers.items()}
         self._cursors.acknowledge({queue: (number, self._reader.last(queue)) for queue, number in queues.items()})
 
@@ -148,7 +184,7 @@ class OpenQueues(Closing):
         raise StoreError(f"one of the destinations of {principal}: {', '.join(known)}", shown(destination))
 
     def _nobody(self, principal: str) -> StoreError:
-        return StoreError("a principal who was told anything", shown(principal), str(self._reader.directory))
+        return StoreError("a principal with a queue", shown(principal), str(self._reader.directory))
 
     def close(self) -> None:
         self._opened.close()

@@ -175,11 +175,12 @@ class ProcessRun:
 
         Called by the maintenance thread.
         """
+        done = self._record.offset  # before the sinks write down what they need of the rows up to here
         look_after(self._registry, self._settings.lateness)
         for sink in self._sinks:
             sink.tidy()
-        if self._record.offset is not None:
-            self._source.done(self._record.offset, named_by(self._sinks))
+        if done is not None:
+            self._source.done(done, named_by(self._sinks))
 
     # --- batches ----------------------------------------------------------------------------------------------------
 

@@ -82,6 +82,12 @@ class Clauses:
         return len(self.start) - 1
 
     @property
+    def names(self) -> set[str]:
+        """The attributes that they ask about, in ranges or in terms."""
+        names = {name for column in self.columns for name in column.attributes}
+        return names.union(*(terms.names for terms in self.terms))
+
+    @property
     def any_open(self) -> bool:
         """Whether some clause has predicates that its ranges do not decide."""
         return len(self.open_start) > 1

@@ -322,6 +322,11 @@ class Index:
         return self._standing.segments
 
     @property
+    def names(self) -> set[str]:
+        """The attributes that some filter asks about: with no others, publications match the same filters."""
+        return set[str]().union(*(segment.clauses.names for segment in self.segments))
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all segments."""
         return sum(segment.nbytes for segment in self.segments)

@@ -215,8 +215,7 @@ class Patterns:
     @property
     def names(self) -> set[str]:
         """The attributes that some filter or pattern asks about."""
-        filtered = {column for segment in self.index.segments for column in segment.clauses.columns}
-        return {name for column in (*filtered, *self.columns) for name in column.attributes}
+        return self.index.names.union(name for column in self.columns for name in column.attributes)
 
     # --- keeping ----------------------------------------------------------------------------------------------------
 

@@ -45,6 +45,10 @@ class PlaceTerms(Terms):
         return len(self.place)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        return self.attributes
+
+    @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         of_places = {name: getattr(self.places, name) for name in PLACE_ARRAYS}
         return {name: getattr(self, name) for name in _BY_TERM} | of_places

@@ -51,6 +51,8 @@ AXES_ARRAYS = ("cuts", "row_start", "row_of_code", "rows", "bucketed")
 _TILE_BYTES = 1 << 20
 #: Publications that ``match`` passes to the kernel together: the first time, and at most.
 _FIRST_BATCH, _BATCH = 32, 2048
+#: At most where there are so few columns and blocks: what is done once per call would take longer than the kernel.
+_NARROW_BATCH, _NARROW = 8192, (4, 64)
 #: Hits that are collected before they are turned into owners.
 _HITS = 1 << 19
 _NOWHERE = np.empty(0, np.int32)
@@ -185,6 +187,7 @@ class Segment:
         start = np.zeros(batch.length + 1, np.int64)
         found = _Growing()
         begin, size = 0, _FIRST_BATCH
+        is_narrow = len(clauses.columns) <= _NARROW[0] and len(self.entry_start) <= _NARROW[1]
         while begin < batch.length:
             end = min(begin + size, batch.length)
             encoded = self._encoded(batch, begin, end)
@@ -209,7 +212,7 @@ class Segment:
             found.take(owners)
             if plain:  # the kernel writes owners where they stay: room for as many per publication as so far
                 found.reserve(int(1.1 * found.length / end * batch.length) + _HITS)
-                size = _BATCH
+                size = _NARROW_BATCH if is_narrow else _BATCH
             else:  # the hits are read again: only so many publications that their hits stay in the cache
                 size = max(16, min(_BATCH, _HITS * (end - begin) // (2 * len(hits) + 1)))
             begin = end

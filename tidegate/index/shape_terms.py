@@ -47,6 +47,10 @@ class ShapeTerms(Terms):
         return len(self.series)
 
     @property
+    def names(self) -> tuple[str, ...]:
+        return self.attributes
+
+    @property
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {name: getattr(self, name) for name in _ARRAYS}
 

@@ -9,7 +9,7 @@ below 0, which has its kind, its number among the terms of that kind, and whethe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -60,6 +60,11 @@ class Terms(ABC):
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def names(self) -> Collection[str]:
+        """The attributes that the terms ask about."""
 
     @property
     @abstractmethod

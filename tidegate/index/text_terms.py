@@ -47,6 +47,10 @@ class TextTerms(Terms):
         return len(self.operand)
 
     @property
+    def names(self) -> set[str]:
+        return {name for operand in self.operands for name in column("text", operand).attributes}
+
+    @property
     def patterns(self) -> LikePatterns:
         """The patterns, as the kernels read them."""
         return LikePatterns(self.start, self.letters)

@@ -2,7 +2,8 @@
 
 A ``Layer`` is an immutable snapshot of some subscriptions with the version each was made at. A ``View`` puts layers
 together, without copying their arrays, and leaves out subscriptions that were not yet made at a publication's version
-or had ended by then. ``store/index_layers.py`` writes the layers, and the pipeline matches with views.
+or had ended by then, and those that do not want what has expired. ``store/index_layers.py`` writes the layers, and the
+pipeline matches with views.
 """
 
 from __future__ import annotations
@@ -31,11 +32,14 @@ _NEVER = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A snapshot in memory-mapped files, and the version at which each of its subscriptions was made."""
+    """A snapshot in memory-mapped files, and the version at which each of its subscriptions was made; the numbers of
+    those that want also publications that have expired.
+    """
 
     segment: Segment
     subscriptions: pa.Table
     since: NDArray[np.int64]
+    expired: NDArray[np.int64]
     patterns: tuple[Segment, pa.Table, pa.Table] | None = None
 
     @staticmethod
@@ -43,12 +47,16 @@ class Layer:
         """Map the files of a layer."""
         segment, subscriptions = read(directory)
         try:
-            since = np.asarray(np.load(directory / "since.npy", mmap_mode="c"))
+            since, expired = (
+                np.asarray(np.load(directory / f"{name}.npy", mmap_mode="c")) for name in ("since", "expired")
+            )
         except (OSError, ValueError) as error:
             raise SnapshotError("a layer of an index", f"{error}", str(directory)) from None
         if len(since) != subscriptions.num_rows:
             raise SnapshotError(f"{subscriptions.num_rows} versions", f"{len(since)}", str(directory))
-        return Layer(segment, subscriptions, since, read_patterns(directory))
+        if len(expired) and not 0 <= expired.min() <= expired.max() < len(since):
+            raise SnapshotError(f"numbers below {len(since)}", "others", str(directory / "expired.npy"))
+        return Layer(segment, subscriptions, since, expired, read_patterns(directory))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,7 @@ class View:
         self._newest = max((int(layer.since.max()) for layer in layers if len(layer.since)), default=0)
         self._until: NDArray[np.int64] | None = None
         starts = np.cumsum([0, *(len(layer.since) for layer in layers)])
+        self._want_expired = [start + layer.expired for start, layer in zip(starts, layers, strict=False)]
         for start, gone in zip(starts, ended, strict=False):
             if len(gone.numbers):
                 if self._until is None:
@@ -94,12 +103,19 @@ class View:
     @cached_property
     def names(self) -> set[str]:
         """The names of the attributes that some subscription asks about."""
-        columns = {column for segment in self.index.segments for column in segment.clauses.columns}
-        return {name for column in columns for name in column.attributes} | self.patterns.names
+        return self.index.names | self.patterns.names
 
     def until(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
         """The versions at which subscriptions ended; ``_NEVER`` for those that have not."""
         return np.full(len(numbers), _NEVER) if self._until is None else self._until[numbers]
+
+    @cached_property
+    def wants_expired(self) -> NDArray[np.bool_]:
+        """Whether each subscription wants also publications that have expired."""
+        wanted = np.zeros(len(self.since), np.bool_)
+        for numbers in self._want_expired:
+            wanted[numbers] = True
+        return wanted
 
     @cached_property
     def _by_since(self) -> NDArray[np.int64]:
@@ -120,10 +136,15 @@ class View:
             self._filters[shard, shards] = self.patterns.filters_by(mine)
         return self._filters[shard, shards]
 
-    def match(self, batch: Batch, versions: int | NDArray[np.int64]) -> Matches:
-        """The owners per publication that were active at its version: one version for all, or one for each."""
+    def match(
+        self, batch: Batch, versions: int | NDArray[np.int64], expired: NDArray[np.bool_] | None = None
+    ) -> Matches:
+        """The owners per publication that were active at its version: one version for all, or one for each. Of
+        publications that had ``expired``, only the owners that want these.
+        """
         matches = self.index.match(batch)
-        if not len(matches.owners) or (self._until is None and np.min(versions) >= self._newest):
+        is_active = self._until is None and np.min(versions) >= self._newest
+        if not len(matches.owners) or (is_active and expired is None):
             return matches
         start, owners = matches
         rows = np.repeat(np.arange(batch.length), np.diff(start))
@@ -131,6 +152,8 @@ class View:
         there = self.since[owners] <= at
         if self._until is not None:
             there &= self._until[owners] > at
+        if expired is not None:
+            there &= ~expired[rows] | self.wants_expired[owners]
         kept = np.zeros(batch.length + 1, np.int64)
         np.cumsum(np.bincount(rows[there], minlength=batch.length), out=kept[1:])
         return Matches(kept, owners[there])

@@ -52,23 +52,23 @@ def admit_blocks(
             asked[c] = False
             everywhere &= summary[top[c]]
     admitted = np.empty((publications, words), np.uint64)
-    some = np.empty(words, np.uint64)
-    for p in range(publications):
-        row = admitted[p]
-        row[:] = everywhere
+    for p in range(publications):  # element by element: a view per publication would take longer than all the rest
+        for w in range(words):
+            admitted[p, w] = everywhere[w]
         for c in range(columns):
             q = code[p, c]
             if not asked[c]:
                 continue
             if q >= -1:
-                line = summary[top[c] + 1 + q]
+                line = top[c] + 1 + q
                 for w in range(words):
-                    row[w] &= line[w]
+                    admitted[p, w] &= summary[line, w]
             else:
-                some[:] = summary[top[c]]
-                for k in range(list_start[-2 - q], list_start[-1 - q]):
-                    some |= summary[top[c] + 1 + list_code[k]]
-                row &= some
+                for w in range(words):
+                    some = summary[top[c], w]
+                    for k in range(list_start[-2 - q], list_start[-1 - q]):
+                        some |= summary[top[c] + 1 + list_code[k], w]
+                    admitted[p, w] &= some
     return admitted
 
 
@@ -164,6 +164,9 @@ def select(
             if written + room > len(hits) or noted == len(runs):
                 return begin, p, written, noted
             blocks_left = admitted[p, begin >> 6] & mask
+            if blocks_left == 0:
+                p += 1
+                continue
             run = written
             mine = row[p]
             while blocks_left != 0:

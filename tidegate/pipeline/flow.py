@@ -166,10 +166,10 @@ class Flow:
 
         Called by the maintenance thread.
         """
+        progress = self._running.lastProgress if self._running else None  # before sinks write down what they need of it
         look_after(self._registry, self._settings.lateness)
         for sink in self._sinks:
             sink.tidy()
-        progress = self._running.lastProgress if self._running else None
         if progress and progress.sources[0].endOffset:
             self._source.done(orjson.loads(progress.sources[0].endOffset), named_by(self._sinks))
 

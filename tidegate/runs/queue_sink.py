@@ -2,38 +2,44 @@
 
 The worker half sends references and no content: which row of the log was matched by which subscription, and what
 patterns told of which rows. The driver half asks the registry whose subscriptions these are and where they are told,
-orders everything (``told_of``), and has ``store/queues.py`` commit the batch. Who shows a delivery reads its row from
-the log. Where the source is no log, content is sent along and kept with the delivery.
+adds what was valid before a subscription came (``initial_matches``) and what tombstones retract, orders everything
+(``queue_order``), and has ``store/queues.py`` commit the batch. Who shows a delivery reads its row from the log. Where
+the source is no log, content is sent along and kept with the delivery, and there is no valid set.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from time import time_ns
-from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
 from tidegate import array_bundle
+from tidegate.runs.initial_matches import initial_matches
+from tidegate.runs.queue_order import NO_MATCHES, SentReferences, told_of, with_retractions
+from tidegate.runs.recipients import Recipients
 from tidegate.runs.references import MatchReferences, RaisedReferences
 from tidegate.runs.sinks import DriverSink, Notifications, Receipt, Receipts
-from tidegate.store.delivery_records import DeliveryKind, MatchedSubscription, PatternNotification, rows_named
-from tidegate.store.queues import Queues, Told
+from tidegate.store.delivery_records import rows_named
+from tidegate.store.log import Log
+from tidegate.store.queues import Queues
 from tidegate.store.registry import Registry
+from tidegate.store.valid_set import QUOTA, ValidSet, Withdrawal
 
-__all__ = ["KEEP", "MOST", "QueueSink", "Recipients", "told_of"]
+__all__ = ["KEEP", "MOST", "VALID", "QueueSink"]
 
 #: For how long, and how many of a queue, deliveries are kept if nothing else is said.
 KEEP, MOST = timedelta(days=7), 100_000
+#: The directory of the valid set, beside that of the queues.
+VALID = "valid"
 _MATCHED, _RAISED = "matched", "raised"
-#: Recipients that are remembered at most.
-_KNOWN = 2_000_000
-_LAST = np.iinfo(np.int64).max
 
 
 # --- the worker half ------------------------------------------------------------------------------------------------
@@ -85,34 +91,12 @@ def _raised(found: RaisedReferences) -> bytes:
 # --- the driver half ------------------------------------------------------------------------------------------------
 
 
-class Recipients:
-    """To which queue each subscription is told, and what its number means. Asks the registry once for each."""
-
-    def __init__(self, registry: Registry, queues: Queues) -> None:
-        self._registry, self._queues = registry, queues
-        self._known: dict[int, tuple[int, bytes]] = {}
-
-    def queues_of(self, sinces: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The number of the queue of each subscription; they are given by the versions that made them."""
-        wanted: list[int] = sinces.tolist()
-        if new := [since for since in wanted if since not in self._known]:
-            if len(self._known) > _KNOWN:
-                self._known.clear()
-                new = wanted
-            for since, recipient in self._registry.recipients(new).items():
-                queue = self._queues.make(recipient.subscriber, recipient.destination)
-                meaning = MatchedSubscription(recipient.id, recipient.fields).packed()
-                self._known[since] = queue.number, meaning
-        return np.array([self._known[since][0] for since in wanted], np.int32)
-
-    def meanings(self, sinces: Sequence[int]) -> list[bytes]:
-        """What the numbers mean, of subscriptions whose queues were asked for."""
-        return [self._known[since][1] for since in sinces]
-
-
 class QueueSink(DriverSink):
     """The driver half. It is the only writer of its queues, and keeps ``most`` deliveries of each for ``keep``, all
     together at most ``size`` bytes.
+
+    With the directory of a ``log`` it also keeps the valid set, in the directory ``valid`` or beside the queues, of
+    ``valid_bytes`` at most, and tells of initial matches and retractions.
     """
 
     half = References()
@@ -125,15 +109,27 @@ class QueueSink(DriverSink):
         most: int = MOST,
         keep: timedelta | None = KEEP,
         size: int | None = None,
+        log: str | os.PathLike[str] | None = None,
+        valid: str | os.PathLike[str] | None = None,
+        valid_bytes: int = QUOTA,
     ) -> None:
         self._directory, self._registry = directory, registry
         self._most, self._keep, self._size = most, keep, size
+        self._log_path, self._valid_path = log, valid or Path(directory).with_name(VALID)
+        self._valid_bytes, self._opened = valid_bytes, ExitStack()
         self._queues: Queues | None = None
+        self._log: Log | None = None
+        self._valid: ValidSet | None = None
 
     def begin(self, query: str) -> None:
-        self._queues = Queues(self._directory, most=self._most)
-        self._queues.begin(query)
-        self._recipients = Recipients(self._registry, self._queues)
+        with ExitStack() as opened:
+            self._queues = opened.enter_context(Queues(self._directory, most=self._most))
+            self._queues.begin(query)
+            self._recipients = Recipients(self._registry, self._queues)
+            if self._log_path is not None:
+                self._log = opened.enter_context(Log(self._log_path, create=False))
+                self._valid = opened.enter_context(ValidSet(self._valid_path, query, quota=self._valid_bytes))
+            self._opened = opened.pop_all()
 
     @property
     def queues(self) -> Queues:
@@ -143,111 +139,54 @@ class QueueSink(DriverSink):
 
     @property
     def last_batch(self) -> int:
-        return self.queues.last_batch
+        return max(self.queues.last_batch, -1 if self._valid is None else self._valid.batch)
 
     def commit(self, batch: int, receipts: Receipts) -> None:
-        if batch <= self.last_batch:
+        if self._valid is None:
+            self._commit(batch, receipts, [])
             return
+        with self._valid.changing:
+            assert self._log is not None, "a valid set is of a log"
+            withdrawals = self._valid.advance(self._log, receipts.cut.row, receipts.cut.time)
+            self._commit(batch, receipts, withdrawals)
+            self._valid.settle(batch)
+
+    def _commit(self, batch: int, receipts: Receipts, withdrawals: Sequence[Withdrawal]) -> None:
+        """Commit a batch to the queues, unless they have it. Some tombstones may be of earlier batches."""
+        queues, cut = self.queues, receipts.cut
+        if batch <= queues.last_batch:
+            return
+        row, version = queues.last_cut
+        withdrawals = [one for one in withdrawals if one.row >= row]
+        if cut.version > version:
+            self._recipients.follow(version, cut.version)
+        if cut.version > version or withdrawals:
+            queues.cut(max(cut.row, row), max(cut.version, version))
+        initial = NO_MATCHES
+        if self._valid is not None and cut.version > version:
+            initial = initial_matches(self._valid, self._registry.initial(version, cut.version))
         matched, raised = ([_unpacked(data) for data in receipts.of(kind)] for kind in (_MATCHED, _RAISED))
-        told = told_of(matched, raised, self._recipients.queues_of)
-        self.queues.commit(batch, receipts.cut.time, told, self._recipients.meanings)
+        ordered = told_of(matched, raised, initial, self._recipients.queues_of)
+        told = ordered.told
+        if withdrawals:
+            rows = np.unique(np.concatenate([one.rows for one in withdrawals]))
+            told = with_retractions(ordered, withdrawals, queues.of_rows(rows), queues.lasts())
+        queues.commit(batch, cut.time, told, self._recipients.meanings)
 
     def tidy(self) -> None:
         before = None if self._keep is None else time_ns() // 1000 - self._keep // timedelta(microseconds=1)
         if before is not None or self._size is not None:
             self.queues.retain(before=before, size=self._size)
+        if self._valid is not None:
+            self._valid.tidy(self.queues.oldest_row)
 
     def named(self, begin: int, end: int) -> NDArray[np.int64]:
         return self.queues.named(begin, end, rows_named)
 
     def close(self) -> None:
-        if self._queues is not None:
-            self._queues.close()
+        self._opened.close()
 
 
-class _Receipt(NamedTuple):
-    arrays: dict[str, NDArray[Any]]
-    contents: list[Any]
-    """Where publications have no rows: the JSON texts of those that filters matched, the ids of those that patterns
-    name.
-    """
-
-
-def _unpacked(data: bytes) -> _Receipt:
+def _unpacked(data: bytes) -> SentReferences:
     arrays, contents = array_bundle.unpacked(data)
-    return _Receipt(arrays, contents or [])
-
-
-# --- order ----------------------------------------------------------------------------------------------------------
-
-
-def told_of(
-    matched: Sequence[_Receipt], raised: Sequence[_Receipt], queues_of: Callable[[NDArray[np.int64]], NDArray[np.int32]]
-) -> Told:
-    """What a batch tells, in the order of queues: by the row that caused it, first the publication itself, then what
-    patterns told, by the versions of their subscriptions; what the clock told comes last.
-    """
-    rows, group, since, more = _matched_things(matched)
-    cause, owner, moment, notes = _raised_things(raised)
-    n, m = len(rows), len(cause)
-    rank = np.lexsort((
-        np.concatenate((np.zeros(n, np.int64), moment)),
-        np.concatenate((np.full(n, -1), owner)),
-        np.concatenate((np.arange(n) if n and rows[0] < 0 else rows, np.where(cause < 0, _LAST, cause))),
-    ))  # fmt: skip
-    place = np.empty(n + m, np.int64)
-    place[rank] = np.arange(n + m)
-    thing, subscription = np.concatenate((place[group], place[n:])), np.concatenate((since, owner))
-    order = np.lexsort((subscription, thing))
-    thing, subscription = thing[order], subscription[order]
-    named, which = np.unique(subscription, return_inverse=True)
-    kinds = np.concatenate((np.full(n, DeliveryKind.PUBLICATION), np.full(m, DeliveryKind.PATTERN)))
-    everything = {int(place[i]): content for i, content in more.items()}
-    everything |= {int(place[n + i]): note for i, note in enumerate(notes)}
-    causes = np.concatenate((rows, cause))[rank]
-    return Told(kinds[rank].astype(np.uint8), causes, everything, thing, subscription, queues_of(named)[which])
-
-
-def _matched_things(
-    parts: Sequence[_Receipt],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], dict[int, bytes]]:
-    """The row of each publication that matched, −1 where the source has none; of each match its publication's number
-    among these, and its subscription; and the content of publications that have no row.
-    """
-    if not parts:
-        return _NONE, _NONE, _NONE, {}
-    since = np.concatenate([part.arrays["since"] for part in parts])
-    if not any(part.contents for part in parts):
-        rows, group = np.unique(np.concatenate([part.arrays["row"] for part in parts]), return_inverse=True)
-        return rows, group, since, {}
-    starts = np.cumsum([0, *(len(part.contents) for part in parts)])
-    group = np.concatenate([part.arrays["row"] + start for part, start in zip(parts, starts, strict=False)])
-    contents = [content.encode() for part in parts for content in part.contents]
-    return np.full(len(contents), -1), group, since, dict(enumerate(contents))
-
-
-def _raised_things(
-    parts: Sequence[_Receipt],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], list[bytes]]:
-    """The row that caused each notification of a pattern, its subscription, when it is of, and what it says."""
-    if not parts:
-        return _NONE, _NONE, _NONE, []
-    cause, owner, moment = (
-        np.concatenate([part.arrays[name] for part in parts]) for name in ("row", "since", "moment")
-    )
-    notes = [note for part in parts for note in _notes(part)]
-    return cause, owner, moment, notes
-
-
-def _notes(part: _Receipt) -> Iterator[bytes]:
-    names = ("moment", "start", "rows", "score", "distance")
-    moments, starts, rows, scores, distances = (part.arrays[name].tolist() for name in names)
-    ids = part.contents or rows
-    publications = [id if row < 0 else row for row, id in zip(rows, ids, strict=True)]
-    for i, moment in enumerate(moments):
-        score, distance = (None if one != one else one for one in (scores[i], distances[i]))
-        named = tuple(publications[starts[i] : starts[i + 1]])
-        yield PatternNotification(moment, named, score, distance).packed()
-
-
-_NONE = np.empty(0, np.int64)
+    return SentReferences(arrays, contents or [])

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tidegate.errors import SettingError, shown
@@ -121,12 +122,27 @@ class QueuesOutput:
     most: int = key(count, 100_000)
     keep_seconds: float = key(number, 7 * 86_400.0)
     keep_bytes: int | None = key(count, None)
+    valid: str | None = key(location, None)
+    valid_bytes: int = key(count, 8 << 30)
+
+    @property
+    def valid_path(self) -> Path:
+        """The directory of the valid set: beside the queues unless another is given."""
+        return Path(self.valid or Path(self.path).with_name("valid"))
 
     def open(self, registry: Registry, source: Source) -> Sink:
         from tidegate.runs.queue_sink import QueueSink
 
-        keep = timedelta(seconds=self.keep_seconds)
-        return QueueSink(self.path, registry, most=self.most, keep=keep, size=self.keep_bytes)
+        return QueueSink(
+            self.path,
+            registry,
+            most=self.most,
+            keep=timedelta(seconds=self.keep_seconds),
+            size=self.keep_bytes,
+            log=source.log_path,
+            valid=self.valid_path,
+            valid_bytes=self.valid_bytes,
+        )
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,7 @@ def _rows(frames: Sequence[Frame], sizes: NDArray[np.int64]) -> NDArray[np.int64
     return np.repeat(firsts - (ends - sizes), sizes) + np.arange(ends[-1])
 
 
-_KEPT = frozenset({"id", "source", "time", "phase"})
+_KEPT = frozenset({"id", "source", "time", "phase", "valid_until"})
 _NOTHING = ArrowBatch.trusted(
     pa.table(
         {

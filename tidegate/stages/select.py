@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.index import Matches, notification_tables
+from tidegate.index.expiry import had_expired
 from tidegate.index.shapes import look_up_with, looked_up_with
 from tidegate.index.versioned import View
 from tidegate.patterns.memory import rowless
@@ -77,12 +78,13 @@ class SelectedBatch:
     """Some publications, and the notifications of subscriptions without a pattern, which are matched on first use.
 
     ``shard_parts.py`` asks the patterns' own index what patterns want, so a task that only feeds patterns never matches
-    the other subscriptions. ``seconds`` is the time that matching took.
+    the other subscriptions. What had expired when the source took it matches only those that want it nevertheless, and
+    patterns see it as ever. ``seconds`` is the time that matching took.
     """
 
     def __init__(self, arrived: Arrived) -> None:
         self.batch, self.view, self.versions, self.faults, self.sizes, self._rows, self.clock = arrived[:7]
-        self.ahead, self.cut = arrived.ahead, arrived.cut
+        self._taken, self.ahead, self.cut = arrived.taken, arrived.ahead, arrived.cut
         self.publications = self.batch.length
         self.seconds = 0.0
         self.fates: Fates | None = None  # patterns judge events, in the next stage
@@ -90,7 +92,7 @@ class SelectedBatch:
     @cached_property
     def _matches(self) -> Matches:
         began = perf_counter()
-        found = self.view.match(self.batch, self.versions)
+        found = self.view.match(self.batch, self.versions, had_expired(self.batch, self._taken))
         self.seconds = perf_counter() - began
         return found
 

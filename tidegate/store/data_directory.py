@@ -7,6 +7,7 @@
     DIR/registry.db   subscriptions, principals and tokens; their index is in registry.db.snapshots
     DIR/queues        what principals are told
     DIR/cursors.db    how far they have acknowledged it
+    DIR/valid         the publications that are valid, which the queues' sink keeps
     DIR/runner        the checkpoint of the run
     DIR/quarantine    rows that are no publications
     DIR/.backup       what a backup holds while it copies (``broker/held_files.py``)
@@ -54,7 +55,7 @@ class DataDirectory:
     def __init__(self, path: Path, runner: str) -> None:
         self.path, self.runner = path, runner
         self.log, self.ids, self.registry = path / "log", path / "ids", path / "registry.db"
-        self.queues, self.cursors = path / "queues", path / "cursors.db"
+        self.queues, self.cursors, self.valid = path / "queues", path / "cursors.db", path / "valid"
         self.checkpoint, self.quarantine = path / "runner", path / "quarantine"
 
     @staticmethod
@@ -97,13 +98,15 @@ class DataDirectory:
 
     def open_log(self, *, limits: ValidityLimits | None = None, **settings: Any) -> Log:
         """The log, to append to, with settings of ``Log``. Whoever appends to a data directory opens it so: then each
-        publication is taken once, within a horizon, and none is valid for too long.
+        publication is taken once, within a horizon, none is valid for too long, and there are not too many that are.
         """
         from tidegate.store.identities import Identities  # for those who append, it takes a while
         from tidegate.store.log import Log
+        from tidegate.store.valid_usage import ValidUsage
         from tidegate.store.validity_limits import ValidityLimits
 
-        return Log(self.log, identities=Identities(self.ids), limits=limits or ValidityLimits(), **settings)
+        limits = limits or ValidityLimits(is_full=ValidUsage(self.valid).is_over)
+        return Log(self.log, identities=Identities(self.ids), limits=limits, **settings)
 
     def locked(self) -> DirectoryLock:
         """The lock of the one process that runs the directory."""

@@ -147,8 +147,10 @@ class Database:
             time.sleep(random.uniform(_GIVES_WAY / 2, _GIVES_WAY))
         raise AssertionError
 
-    def poll(self, statement: str) -> int:
-        """The number that a statement gives, over a connection kept open for it: for frequent polling."""
+    def poll(self, statement: str) -> Any:
+        """The first value that a statement gives, None if it gives none, over a connection kept open for it: for
+        frequent polling.
+        """
         with self._gate:
             self._refuse_another_file()
             if self._poller is not None:
@@ -262,9 +264,10 @@ class Database:
         lost.atexit = False  # the end of a process closes everything
         self._lost.append(lost)
 
-    def _ask(self, statement: str) -> int:
+    def _ask(self, statement: str) -> Any:
         self._poller.execute(statement)
-        return int(self._poller.fetchall()[0][0])  # all of it: an SQLite statement that is not at its end holds a lock
+        found = self._poller.fetchall()  # all of it: an SQLite statement that is not at its end holds a lock
+        return found[0][0] if found else None
 
     def _stop_polling(self) -> None:
         if self._poller is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 import orjson
@@ -24,19 +25,27 @@ class DeliveryKind(IntEnum):
     """What a pattern told, a ``PatternNotification``."""
     SKIPPED = 2
     """A number that was left out on purpose, and why."""
+    INITIAL = 3
+    """A valid publication that was there before the subscription."""
+    RETRACTED = 4
+    """An earlier delivery is withdrawn: ``{"retracts": its number}``, and the row of the publication."""
 
 
 class MatchedSubscription(NamedTuple):
-    """A subscription as it was when it matched: its id, as its subscriber knows it, and which attributes it wants."""
+    """A subscription as it was when it matched: its id, as its subscriber knows it, and which attributes it wants, and
+    whether it wants what is valid no longer.
+    """
 
     id: str
     fields: str | Sequence[str]
     """Their names, ``all`` or ``none``."""
+    expired: bool = False
 
     def packed(self) -> bytes:
         return orjson.dumps(self[:])
 
     @staticmethod
+    @lru_cache(maxsize=4096)  # most deliveries of a queue name the same few
     def unpacked(data: bytes) -> MatchedSubscription:
         return MatchedSubscription(*orjson.loads(data))
 

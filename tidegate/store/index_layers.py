@@ -171,7 +171,8 @@ class IndexLayers:
         gone = [(number, row.until) for number, row in enumerate(rows) if row.until is not None]
         ended = Ended([number for number, _ in gone], [until for _, until in gone])
         catalogue = Catalogue(pa.table(fields, SCHEMA))
-        return self._save("layer", index, catalogue, patterns, np.arange(len(rows)), _sinces(rows), ended)
+        expired = np.array([row.expired for row in rows], np.bool_)
+        return self._save("layer", index, catalogue, patterns, np.arange(len(rows)), _sinces(rows), expired, ended)
 
     def _save(
         self,
@@ -181,6 +182,7 @@ class IndexLayers:
         patterns: Patterns,
         numbers: NDArray[np.int64],
         since: NDArray[np.int64],
+        expired: NDArray[np.bool_],
         ended: Ended,
     ) -> ManifestLayer:
         name = f"{kind}-{uuid4().hex}"
@@ -189,6 +191,7 @@ class IndexLayers:
 
         def more(directory: Path) -> None:
             write_array(directory / "since.npy", since[numbers])
+            write_array(directory / "expired.npy", np.flatnonzero(expired[numbers]))
             if len(patterns):
                 patterns.save(directory / "patterns", place)
 
@@ -240,7 +243,8 @@ class IndexLayers:
         numbers = np.flatnonzero(kept)
         ended = Ended(list(left), list(left.values()))
         view.patterns.unite()
-        return self._save(kind, view.index, view.catalogue, view.patterns, numbers, view.since, ended)
+        rest = numbers, view.since, view.wants_expired, ended
+        return self._save(kind, view.index, view.catalogue, view.patterns, *rest)
 
     def _merge_aside(self) -> None:
         """Start a thread that merges layers too large to wait for, and publishes each merged layer."""

@@ -25,6 +25,7 @@ from tidegate.store.gone_rows import GoneRows
 from tidegate.store.log_frames import WITHDRAWN, Header
 from tidegate.store.log_segment import segments
 from tidegate.store.row_segment import RowSegment
+from tidegate.store.valid_contents import ValidContents
 
 __all__ = ["LogRows"]
 
@@ -36,14 +37,21 @@ _UNPUBLISHED: dict[str, Any] = {"unpublished": True}
 _SEGMENTS = 64
 
 _Rows = NDArray[np.int64]
-#: A segment and the position of a schema in it: batches of one schema are read together.
-_Schema = tuple[int, int]
 
 
 class LogRows(Closing):
-    """The publications of the log in a directory, by row. Threads may share one; ``frames`` are kept decoded."""
+    """The publications of the log in a directory, by row. Threads may share one; ``frames`` are kept decoded.
 
-    def __init__(self, directory: str | os.PathLike[str], *, frames: int = 1024) -> None:
+    What the log has dropped is looked for in the valid set of the directory ``valid``, if one is given.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        frames: int = 1024,
+        valid: str | os.PathLike[str] | None = None,
+    ) -> None:
         self.directory, self._most = Path(directory).absolute(), frames
         self._lock = threading.RLock()
         self._firsts: list[int] = []
@@ -51,6 +59,7 @@ class LogRows(Closing):
         self._open: OrderedDict[int, RowSegment] = OrderedDict()
         self._frames: OrderedDict[tuple[int, int], tuple[Header, pa.RecordBatch | None]] = OrderedDict()
         self._gone = GoneRows(self.directory)
+        self._valid = None if valid is None else ValidContents(valid)
         self._is_closed = False
 
     def publications(self, rows: Sequence[int] | _Rows, fields: Collection[str] | None = None) -> list[dict[str, Any]]:
@@ -87,9 +96,17 @@ class LogRows(Closing):
         order = np.argsort(wanted, kind="stable")
         firsts = np.array([*self._firsts, np.iinfo(np.int64).max], np.int64)
         cuts = np.searchsorted(wanted[order], firsts)
+        dropped = [order[: cuts[0]]]
         for first, low, high in zip(self._firsts, cuts, cuts[1:], strict=False):
             if low < high:
-                yield from self._read(first, wanted, order[low:high], others)
+                segment = self._segment(first)
+                if segment is None:  # a moment ago
+                    dropped.append(order[low:high])
+                else:
+                    yield from self._read(segment, wanted, order[low:high], others)
+        if self._valid is not None and len(places := np.concatenate(dropped)):
+            for at, table in self._valid.tables(wanted[places]):
+                yield places[at], table
 
     def _refresh(self, last: int, first: int) -> None:
         """Know the segments of now, of which those that were dropped are closed, and that all rows are durable."""
@@ -140,18 +157,15 @@ class LogRows(Closing):
         return found
 
     def _read(
-        self, first: int, rows: _Rows, places: _Rows, others: list[dict[str, Any]]
+        self, segment: RowSegment, rows: _Rows, places: _Rows, others: list[dict[str, Any]]
     ) -> Iterator[tuple[_Rows, pa.Table]]:
         """The publications of some rows of a segment, which stand at these places in order."""
-        segment = self._segment(first)
-        if segment is None:  # dropped a moment ago
-            return
         wanted = rows[places]
         if wanted[-1] >= segment.last.end_row:  # it has grown since, before another followed
             segment.refresh()
         numbers = segment.numbers(wanted)
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        groups: dict[_Schema, tuple[list[pa.RecordBatch], list[_Rows]]] = {}
+        groups: dict[int, tuple[list[pa.RecordBatch], list[_Rows]]] = {}  # by the position of their schema
         for low, high in pairwise(cuts):
             header, batch = self._frame(segment, int(numbers[low]))
             if batch is None:
@@ -165,7 +179,7 @@ class LogRows(Closing):
                 ):
                     others[place] = _UNPUBLISHED | row
                 continue
-            batches, at = groups.setdefault((first, header.schema_at), ([], []))
+            batches, at = groups.setdefault(header.schema_at, ([], []))
             batches.append(picked)
             at.append(places[low:high])
         for batches, at in groups.values():
@@ -189,6 +203,8 @@ class LogRows(Closing):
             self._frames.clear()
             while self._open:
                 self._open.popitem()[1].close()
+            if self._valid is not None:
+                self._valid.close()
 
 
 def _picked(batch: pa.RecordBatch, rows: _Rows) -> pa.RecordBatch:

@@ -16,9 +16,10 @@ from tidegate.store.storage import Storage
 __all__ = ["Manifest", "ManifestLayer", "current", "file_name", "serials"]
 
 
-#: The format of the file. In layers of format 2 subscriptions had other ids, and format 1 had no checksum either: a
-#: manifest of these is read as one without layers, so that all are made again.
-_FORMAT = 3
+#: The format of the file. Layers of format 3 do not say which subscriptions want what has expired, in those of format 2
+#: subscriptions had other ids, and format 1 had no checksum either: a manifest of these is read as one without layers,
+#: so that all are made again.
+_FORMAT = 4
 _CHECKED_FROM, _BEFORE = 2, 1
 
 
@@ -58,7 +59,7 @@ class Manifest:
         try:
             facts = checked_json.unpacked(data, checked_from=_CHECKED_FROM)
             form = facts.get("format", _BEFORE)
-            if form in (_BEFORE, _CHECKED_FROM):
+            if form in range(_BEFORE, _FORMAT):
                 return Manifest(serial, 0, 0, ())
             if form != _FORMAT:
                 raise StoreError(f"a manifest of format {_FORMAT}", f"format {form}", file_name(serial))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tidegate.store.queue_frames import QueueFrame, packed
 
-__all__ = ["Told", "frame_of_batch", "merged_frame"]
+__all__ = ["Told", "frame_of_batch", "merged_frame", "numbered"]
 
 _NO_BYTES = np.empty(0, np.uint8)
 
@@ -24,7 +24,8 @@ class Told(NamedTuple):
 
     Thing i is of ``kind[i]``, was caused by ``row[i]`` of the log (−1: by none), and ``more`` has the bytes of what
     else there is to say of it. Pair j says that subscription ``subscription[j]``, whose deliveries go to ``queue[j]``,
-    matched ``thing[j]``; pairs are in the order of things. A thing is delivered once to each queue of its pairs.
+    matched ``thing[j]``; pairs are in the order of things. A thing is delivered once to each queue of its pairs. Where
+    the subscription is −1, the thing is for the queue whatever matched.
     """
 
     kind: NDArray[np.uint8]
@@ -53,6 +54,23 @@ def _joined(texts: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint8
     return _starts(np.array([len(text) for text in texts], np.int64)), np.frombuffer(b"".join(texts), np.uint8)
 
 
+def _deliveries(told: Told) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The pairs in the order of queues, and the places among these of the first of each delivery."""
+    order = np.argsort(told.queue, kind="stable")
+    queue, thing = told.queue[order], told.thing[order]
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (queue[1:] != queue[:-1]) | (thing[1:] != thing[:-1])
+    return order, np.flatnonzero(is_first)
+
+
+def numbered(told: Told, last: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """The deliveries of a batch as ``frame_of_batch`` will number them: thing, queue and number of each."""
+    order, pairs = _deliveries(told)
+    thing, queue = told.thing[order][pairs], told.queue[order][pairs]
+    _, begin, which = np.unique(queue, return_index=True, return_inverse=True)
+    return thing, queue, last[queue] + 1 + np.arange(len(queue)) - begin[which]
+
+
 def frame_of_batch(
     batch: int,
     time: int,
@@ -64,21 +82,19 @@ def frame_of_batch(
     """A frame with what a batch tells. ``last`` has by queue the number of its last delivery so far; ``meanings`` says
     what subscriptions mean.
     """
-    order = np.argsort(told.queue, kind="stable")
-    queue, thing = told.queue[order], told.thing[order]
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = (queue[1:] != queue[:-1]) | (thing[1:] != thing[:-1])
-    pairs = np.flatnonzero(is_first)
-    of, to = thing[pairs], queue[pairs]
+    order, pairs = _deliveries(told)
+    of, to = told.thing[order][pairs], told.queue[order][pairs]
     queues, begin = np.unique(to, return_index=True)
-    named, matched = np.unique(told.subscription[order], return_inverse=True)
+    subscription = told.subscription[order]
+    matched_begin = _starts(subscription >= 0)[np.append(pairs, len(order))]
+    named, matched = np.unique(subscription[subscription >= 0], return_inverse=True)
     meaning_begin, meaning = _joined(meanings(named.tolist()))
     positions = np.flatnonzero(np.isin(of, np.fromiter(told.more, np.int64))) if told.more else _NO_BYTES
     told_begin, tellings = _joined([told.more[int(of[d])] for d in positions])
     arrays = {
         "queue": queues, "begin": np.append(begin, len(to)), "first": last[queues] + 1,
         "row": told.row[of], "batch": np.zeros(len(of)), "kind": told.kind[of],
-        "matched_begin": np.append(pairs, len(order)), "matched": matched,
+        "matched_begin": matched_begin, "matched": matched,
         "batches": np.array([batch]), "times": np.array([time]),
         "named": named, "meaning_begin": meaning_begin, "meanings": meaning,
         "told": positions, "told_begin": told_begin, "tellings": tellings,
@@ -97,7 +113,8 @@ def merged_frame(frames: Sequence[QueueFrame], oldest: NDArray[np.int64]) -> byt
     here = _positions(begin, size)
     batch_begin = _starts(np.array([len(f.array("batches")) for f in frames]))
     batch = _all(frames, "batch", batch_begin)[here]
-    used_batches, batch = np.unique(batch, return_inverse=True)
+    used_batches = np.union1d(batch, batch_begin[-1:] - 1)  # the last says how old a frame is that delivers nothing
+    batch = np.searchsorted(used_batches, batch)
     matched_begin, matched, named, meanings = _matches(frames, here)
     told, tellings = _tellings(frames, here)
     meaning_begin, meaning = _joined(meanings)

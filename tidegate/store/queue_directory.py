@@ -15,17 +15,22 @@ from tidegate.store.queue_frames import QueueFrame
 
 __all__ = ["Queue", "QueueDirectory"]
 
-#: In format 1 no epochs were renewed.
-_FORMAT = 2
+#: Of the list before the oldest file. The one before knew of no cuts and no renewed epochs, and not since when there
+#: are queues.
+_FORMAT, _BEFORE = 2, 1
 
 
 class Queue(NamedTuple):
-    """A queue: the deliveries of a principal to a destination. Its epoch tells it from earlier ones of both."""
+    """A queue: the deliveries of a principal to a destination. Its epoch tells it from earlier ones of both.
+
+    ``since`` is the version of the registry that brought it.
+    """
 
     number: int
     principal: str
     destination: str
     epoch: str
+    since: int = 0
 
 
 class QueueDirectory:
@@ -40,6 +45,10 @@ class QueueDirectory:
         """The run whose batches these are."""
         self.renewed: dict[int, str] = {}
         """By number of a queue the epoch that it got later than it was made."""
+        self.row = 0
+        """The row of the log up to which tombstones have retracted what they withdrew."""
+        self.version = 0
+        """The version of the registry up to which queues were made and ended, and initial matches told."""
         self.last = np.zeros(1024, np.int64)
         """By queue the number of its last delivery."""
         self._queues: dict[tuple[str, str], Queue] = {}
@@ -67,6 +76,10 @@ class QueueDirectory:
             larger[: len(self.last)] = self.last
             self.last = larger
 
+    def of(self, principal: str) -> list[Queue]:
+        """The queues of a principal."""
+        return [queue for queue in self if queue.principal == principal]
+
     def end(self, number: int) -> None:
         """Note that a queue has ended."""
         queue = self._by_number.pop(number, None)
@@ -82,6 +95,8 @@ class QueueDirectory:
                 self.make(made._replace(epoch=self.renewed.get(made.number, made.epoch)))
             elif what == "ended":
                 self.end(facts[0])
+            elif what == "cut":
+                self.row, self.version = facts
             else:
                 self.run = facts[0]
         self.last[frame.queue] = frame.first + np.diff(frame.begin) - 1
@@ -93,8 +108,8 @@ class QueueDirectory:
         """All of it, for a file."""
         queues = [[*queue, int(self.last[queue.number])] for queue in self]
         renewed = [[number, epoch] for number, epoch in self.renewed.items() if number >= self.next]
-        facts = {"run": self.run, "batch": self.batch, "next": self.next, "queues": queues, "renewed": renewed}
-        return checked_json.packed({"format": _FORMAT, **facts})
+        facts = {"run": self.run, "batch": self.batch, "next": self.next, "row": self.row, "version": self.version}
+        return checked_json.packed({"format": _FORMAT, **facts, "queues": queues, "renewed": renewed})
 
     @staticmethod
     def from_file(path: Path) -> QueueDirectory:
@@ -102,13 +117,14 @@ class QueueDirectory:
         found = QueueDirectory()
         try:
             facts = checked_json.unpacked(path.read_bytes())
-            if facts["format"] not in (1, _FORMAT):
+            if facts["format"] not in (_FORMAT, _BEFORE):
                 raise StoreError(f"queues of format {_FORMAT}", f"format {facts['format']}", str(path))
             for *queue, last in facts["queues"]:
                 found.make(Queue(*queue))
                 found.last[queue[0]] = last
             found.run, found.batch, found.next = facts["run"], facts["batch"], facts["next"]
             found.renewed = dict(facts.get("renewed", ()))
+            found.row, found.version = facts.get("row", 0), facts.get("version", 0)
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError("a list of queues", f"{type(error).__name__}: {error}", str(path)) from None
         return found

@@ -22,7 +22,7 @@ from typing import NamedTuple
 from tidegate import checked_json
 from tidegate.errors import StoreError
 from tidegate.store.log_tail import sync_directory
-from tidegate.store.queue_frames import HEADER, QueueFrame, frame_size
+from tidegate.store.queue_frames import HEADER, MAGICS, QueueFrame, frame_size
 
 __all__ = [
     "COMMITTED",
@@ -196,11 +196,13 @@ class QueueFile:
 
     def _refuse_what_follows(self, data: bytes, begin: int) -> None:
         """A frame that is not whole is the last one, unless it was damaged later: then others may follow it."""
-        while (begin := data.find(b"TGQ1", begin)) >= 0:
-            if frame_size(data[begin : begin + HEADER]) is not None:
-                got = "a damaged one, with others behind it"
-                raise StoreError("frames of queues that are whole", got, f"byte {self.end} of {self.path}")
-            begin += 1
+        for magic in MAGICS:
+            at = begin
+            while (at := data.find(magic, at)) >= 0:
+                if frame_size(data[at : at + HEADER]) is not None:
+                    got = "a damaged one, with others behind it"
+                    raise StoreError("frames of queues that are whole", got, f"byte {self.end} of {self.path}")
+                at += 1
 
 
 def total(files: Sequence[QueueFile]) -> int:

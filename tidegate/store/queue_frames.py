@@ -13,7 +13,8 @@ The arrays, in the order of ``_ARRAYS``; ``q`` queues, ``d`` deliveries, ``s`` m
 - ``matched_begin`` (d + 1) and ``matched`` (s), places in ``named`` (n);
 - ``meaning_begin`` (n + 1) and ``meanings``: the bytes that say what a number means;
 - ``told`` (e), deliveries in ascending order; ``told_begin`` (e + 1) and ``tellings``: their bytes;
-- ``changes``: the bytes that say which queues were made and ended in these batches.
+- ``changes``: the bytes that say which queues were made and ended in these batches, and up to which cuts;
+- ``spans``: the first and the last row of publications, then of initial ones; the last before the first for none.
 """
 
 from __future__ import annotations
@@ -28,14 +29,19 @@ from numpy.typing import NDArray
 
 from tidegate.errors import StoreError
 
-__all__ = ["HEADER", "Delivery", "QueueFrame", "frame_size", "packed"]
+__all__ = ["HEADER", "MAGICS", "Delivery", "QueueFrame", "frame_size", "packed"]
 
-#: Changes whenever a file of an older program could be misread.
-_MAGIC = b"TGQ1"
+#: Changes whenever a file of an older program could be misread. Frames of the one before have no initial deliveries and
+#: no retractions, and do not say which subscriptions want what is valid no longer.
+_MAGIC, _BEFORE = b"TGQ2", b"TGQ1"
+#: What every frame begins with.
+MAGICS = (_MAGIC, _BEFORE)
 #: Magic, checksum of the header behind it, checksum of the checksums, bytes of the frame, first and last batch, sizes.
 _HEADER = struct.Struct("<4sIIIqqq10q")
 HEADER = _HEADER.size
 _BLOCK = 1 << 16
+#: The kinds of deliveries that are of one row: publications, and initial ones.
+_RETRACTABLE = (0, 3)
 #: The arrays of a frame: their types, and which of the ten sizes, with how much added, is their length.
 _ARRAYS: dict[str, tuple[str, int, int]] = {
     "queue": ("<i4", 0, 0), "begin": ("<i4", 0, 1), "first": ("<i8", 0, 0),
@@ -44,10 +50,13 @@ _ARRAYS: dict[str, tuple[str, int, int]] = {
     "batches": ("<i8", 3, 0), "times": ("<i8", 3, 0),
     "named": ("<i8", 4, 0), "meaning_begin": ("<i8", 4, 1), "meanings": ("<u1", 5, 0),
     "told": ("<i4", 6, 0), "told_begin": ("<i8", 6, 1), "tellings": ("<u1", 7, 0),
-    "changes": ("<u1", 8, 0),
+    "changes": ("<u1", 8, 0), "spans": ("<i8", 9, 0),
 }  # fmt: skip
-#: For each of the sizes an array that has that length.
-_SIZED_BY = ("queue", "row", "matched", "batches", "named", "meanings", "told", "tellings", "changes")
+#: For each of the sizes an array that has that length. A frame of ``TGQ1`` has no ``spans``.
+_SIZED_BY = ("queue", "row", "matched", "batches", "named", "meanings", "told", "tellings", "changes", "spans")
+
+
+_NOWHERE = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 class Delivery(NamedTuple):
@@ -79,8 +88,9 @@ def _end_of_checks(end: int) -> int:
 
 
 def packed(arrays: Mapping[str, NDArray[Any]], first_batch: int, last_batch: int) -> bytearray:
-    """The bytes of a frame of these arrays."""
-    sizes = (*(len(arrays[name]) for name in _SIZED_BY), 0)
+    """The bytes of a frame of these arrays, all but ``spans``."""
+    arrays = {**arrays, "spans": _spans(arrays["kind"], arrays["row"])}
+    sizes = tuple(len(arrays[name]) for name in _SIZED_BY)
     places, end = _places(sizes)
     data = bytearray(_end_of_checks(end))
     for name, (at, length) in places.items():
@@ -94,9 +104,17 @@ def packed(arrays: Mapping[str, NDArray[Any]], first_batch: int, last_batch: int
     return data
 
 
+def _spans(kind: NDArray[Any], row: NDArray[Any]) -> NDArray[np.int64]:
+    found = []
+    for wanted in _RETRACTABLE:
+        some = row[kind == wanted]
+        found += [some.min(), some.max()] if len(some) else [0, -1]
+    return np.array(found, np.int64)
+
+
 def frame_size(header: bytes | memoryview) -> int | None:
     """How many bytes a frame has, by its first ``HEADER`` bytes; None if they are not those of a frame."""
-    if len(header) < HEADER or header[:4] != _MAGIC:
+    if len(header) < HEADER or header[:4] not in MAGICS:
         return None
     fields = _HEADER.unpack(header[:HEADER])
     if fields[1] != zlib.crc32(header[8:HEADER]):
@@ -122,6 +140,7 @@ class QueueFrame:
         blocks = -(-(self._end - HEADER) // _BLOCK)
         self._checks = np.frombuffer(self._data, "<u4", blocks, self._end)
         self._is_verified = np.full(blocks, is_ours)
+        self._spans: NDArray[np.int64] | None = None
         self.queue, self.begin, self.first = (self.array(name) for name in ("queue", "begin", "first"))
 
     def array(self, name: str, low: int = 0, high: int | None = None) -> NDArray[Any]:
@@ -181,6 +200,29 @@ class QueueFrame:
                      tuple(matched[starts[i] - starts[0] : starts[i + 1] - starts[0]]), told.get(begin + i, b""))
             for i in range(end - begin)
         ]  # fmt: skip
+
+    @property
+    def spans(self) -> NDArray[np.int64]:
+        """The first and the last row of publications, and of initial ones."""
+        found = self._spans if self._spans is not None else self.array("spans")
+        if not len(found):  # an older frame
+            found = _spans(self.array("kind"), self.array("row"))
+        self._spans = found
+        return found
+
+    def of_rows(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """The deliveries of publications and initial ones in some rows, which ascend: queue, number and row of each.
+
+        Unless one of the rows is between the first and the last there is of a kind, nothing is read.
+        """
+        first, last = self.spans[::2], self.spans[1::2]
+        if (np.searchsorted(rows, first) == np.searchsorted(rows, last, "right")).all():
+            return _NOWHERE
+        row = self.array("row")
+        places = np.flatnonzero(np.isin(row, rows))
+        places = places[np.isin(self.array("kind")[places], _RETRACTABLE)]
+        at = np.searchsorted(self.begin, places, "right") - 1
+        return self.queue[at], self.first[at] + places - self.begin[at], row[places]
 
     def meaning(self, place: int) -> bytes:
         """What the subscription at a place of ``named`` means."""

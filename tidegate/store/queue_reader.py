@@ -22,7 +22,7 @@ from tidegate.store.queue_directory import Queue, QueueDirectory
 from tidegate.store.queue_files import JOURNAL, MANIFEST, Committed, QueueFile, read_manifest, total
 from tidegate.store.queue_frames import Delivery, QueueFrame
 
-__all__ = ["QueuePage", "QueueReader", "unusable"]
+__all__ = ["QueuePage", "QueueReader", "QueuedRows", "unusable"]
 
 #: How often a reader looks at files that are replaced meanwhile.
 _TRIES = 10
@@ -35,6 +35,17 @@ class QueuePage(NamedTuple):
     deliveries: list[Delivery]
     oldest: int
     last: int
+
+
+class QueuedRows(NamedTuple):
+    """Deliveries of publications, an element for each: the queue, the number in it, the row of the log."""
+
+    queue: NDArray[np.int32]
+    number: NDArray[np.int64]
+    row: NDArray[np.int64]
+
+
+_NOWHERE = np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)
 
 
 class QueueReader(Closing):
@@ -116,6 +127,11 @@ class QueueReader(Closing):
         """The last batch that was committed and told or changed anything; −1 if none."""
         return self._known.batch
 
+    @property
+    def last_cut(self) -> tuple[int, int]:
+        """The row up to which tombstones are told, and the version up to which registrations and subscriptions are."""
+        return self._known.row, self._known.version
+
     def __iter__(self) -> Iterator[Queue]:
         with self._reading:
             return iter(self._known)
@@ -130,6 +146,15 @@ class QueueReader(Closing):
         if found is None:
             raise StoreError("a principal with a queue", shown(principal), f"{destination} of {self.directory}")
         return found
+
+    def find(self, principal: str, destination: str) -> Queue | None:
+        """The queue of a principal to a destination; None if there is none."""
+        return self._known.find(principal, destination)
+
+    def lasts(self) -> NDArray[np.int64]:
+        """By the number of a queue the number of its last delivery."""
+        with self._reading:
+            return self._known.last.copy()
 
     def last(self, queue: Queue) -> int:
         """The number of the last delivery of a queue, 0 if there was none."""
@@ -180,6 +205,27 @@ class QueueReader(Closing):
             told = [row for place in range(len(frame.array("told"))) for row in rows_told(frame.telling(place))]
             found.append(np.array([row for row in told if begin <= row < end], np.int64))
         return np.unique(np.concatenate(found))
+
+    def of_rows(self, rows: NDArray[np.int64]) -> QueuedRows:
+        """The deliveries of publications, initial ones among them, in some rows of the log, which ascend: those that
+        are kept, by queue and number.
+        """
+        with self._reading:
+            frames, last = list(self._frames()), self._known.last.copy()
+            living = np.zeros(len(last), np.bool_)
+            living[[queue.number for queue in self._known]] = True
+        found = [frame.of_rows(rows) for frame in frames]
+        queue, number, row = (np.concatenate(some) for some in zip(*found, strict=True)) if found else (*_NOWHERE,)
+        kept = np.flatnonzero(living[queue] & (number > last[queue] - self.most))
+        kept = kept[np.lexsort((number[kept], queue[kept]))]
+        return QueuedRows(queue[kept], number[kept], row[kept])
+
+    def oldest_row(self) -> int | None:
+        """The first row of the log that a delivery is of; None if none is."""
+        with self._reading:
+            frames = list(self._frames())
+        firsts = [first for f in frames for first, last in f.spans.reshape(-1, 2).tolist() if first <= last]
+        return min(firsts, default=None)
 
     def _expect_there(self, queue: Queue) -> None:
         if queue not in self._known:

@@ -134,12 +134,15 @@ class Queues(QueueReader):
                 wanted = f"the run that these queues belong to, {self._known.run}"
                 raise StoreError(wanted, f"{run}, of another checkpoint", str(self.directory))
 
-    def make(self, principal: str, destination: str = "stream") -> Queue:
-        """The queue of a principal to a destination; a new one is durable with the next commit."""
+    def make(self, principal: str, destination: str = "stream", since: int = 0) -> Queue:
+        """The queue of a principal to a destination; a new one is durable with the next commit.
+
+        ``since`` is the version of the registry that brings it.
+        """
         with self._reading:
             found = self._known.find(principal, destination)
             if found is None:
-                found = Queue(self._known.next, principal, destination, secrets.token_hex(8))
+                found = Queue(self._known.next, principal, destination, secrets.token_hex(8), since)
                 self._known.make(found)
                 self._changes.append(["made", *found])
             return found
@@ -150,6 +153,13 @@ class Queues(QueueReader):
             self._expect_there(queue)
             self._known.end(queue.number)
             self._changes.append(["ended", queue.number])
+
+    def cut(self, row: int, version: int) -> None:
+        """Note, durably with the next commit, up to which row of the log tombstones are told, and up to which version
+        of the registry queues were made and ended and initial matches told.
+        """
+        with self._reading:
+            self._changes.append(["cut", row, version])
 
     def commit(self, batch: int, time: int, told: Told, meanings: Callable[[list[int]], Sequence[bytes]]) -> bool:
         """Make what a batch tells durable, once: a batch that was committed before is passed over (False).

@@ -117,7 +117,7 @@ class Registry(Closing):
     @property
     def version(self) -> int:
         """The number of changes so far. Cheap enough to be asked for every append to a log."""
-        return self._database.poll(_VERSION)
+        return int(self._database.poll(_VERSION))
 
     def subscribe(self, *subscriptions: Subscription | Iterable[Subscription]) -> int:
         """Take subscriptions, all or none, and return the version from which all are active.

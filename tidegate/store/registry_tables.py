@@ -112,16 +112,19 @@ FIELDS = (
     ROWS.c.read_filter,
 )
 #: What ``as_recipient`` reads.
-RECIPIENT = (ROWS.c.since, ROWS.c.id, ROWS.c.subscriber, ROWS.c.destination, ROWS.c.fields)
+RECIPIENT = (ROWS.c.since, ROWS.c.id, ROWS.c.subscriber, ROWS.c.destination, ROWS.c.fields, ROWS.c.expired)
 
 
 class Recipient(NamedTuple):
-    """Whom a subscription tells of a match, where to, and with which fields. ``id`` is the subscriber's own."""
+    """Whom a subscription tells of a match, where to, with which fields, and whether also of what is valid no longer.
+    ``id`` is the subscriber's own.
+    """
 
     id: str
     subscriber: str
     destination: str
     fields: Fields
+    expired: bool = False
 
 
 # --- versions of the tables -----------------------------------------------------------------------------------------
@@ -271,8 +274,8 @@ def as_row(fields: Sequence[Any]) -> StoredSubscription:
 
 def as_recipient(row: Sequence[Any]) -> Recipient:
     """What a row says of deliveries, as it is read. A row that we cannot have written is an error."""
-    _, id, subscriber, destination, names = row
-    return Recipient(id, subscriber, _destination(destination, row), _fields(names, row))
+    _, id, subscriber, destination, names, expired = row
+    return Recipient(id, subscriber, _destination(destination, row), _fields(names, row), bool(expired))
 
 
 def _fields(names: Any, row: Sequence[Any]) -> Fields:
