@@ -28,6 +28,7 @@ from tidegate.ontologies import current
 from tidegate.records.row_objects import row_objects
 from tidegate.store.delivery_records import DeliveryKind, MatchedSubscription, PatternNotification
 from tidegate.store.log_rows import LogRows
+from tidegate.store.principals import Principals
 from tidegate.store.queues import Queues
 from tidegate.testing import as_table
 
@@ -247,6 +248,18 @@ def test_what_an_ontology_means_may_be_read(tmp_path):
     with current.use(None):
         tg.load_ontology(tmp_path / "o.ttl", prefixes={"e": E})
         assert ReadFilter("isA(kind, 'e:Storm')").holds(as_table(made)).tolist() == [True, False, True, False]
+
+
+def test_readers_of_queues_need_no_ontology(tmp_path):
+    (tmp_path / "o.ttl").write_text(HEAD + ":t a :Storm . :f a :Fog .")
+    made = [tg.Publication(kind, "z", TIME, {"kind": kind}) for kind in ("e:t", "e:f")]
+    with Principals(tmp_path / "registry.db") as principals:
+        with current.use(None):
+            tg.load_ontology(tmp_path / "o.ttl", prefixes={"e": E})
+            principals.put("ann", read="isA(kind, 'e:Storm')")
+        with current.use(None):
+            assert ReadFilter.of(principals.read_of("ann")).holds(as_table(made)).tolist() == [True, False]
+        assert [principals.read_of(name) for name in ("bob", "no name", "'")] == [None] * 3
 
 
 def test_a_pattern_is_no_read():

@@ -56,7 +56,7 @@ __all__ = ["Holder", "NewToken", "Principal", "Principals", "Token"]
 _CLAUSES = 16
 #: A use of a token within so many microseconds of the last is not written.
 _HOUR = 3_600_000_000
-_READ_OF = "SELECT read_filter FROM tidegate_principals WHERE name ="
+_READ_OF = "SELECT meant FROM tidegate_principals WHERE name ="
 #: What an unknown secret is compared with, so that it costs what a known one costs.
 _NOBODY = "sha256:" + 64 * "0"
 
@@ -136,8 +136,8 @@ class Principals(Closing):
         raise _unknown(name)
 
     def read_of(self, name: str) -> str | None:
-        """What a principal may read, as it is stored; None for everything, as also who is not known here may. Cheap
-        enough to be asked for every page of a queue.
+        """What a principal may read, as every process understands it; None for everything, as also who is not known
+        here may. Cheap enough to be asked for every page of a queue.
         """
         if not is_principal_name(name):
             return None
