@@ -21,7 +21,7 @@ from tidegate.store.queue_directory import Queue
 from tidegate.store.queue_frames import Delivery
 from tidegate.store.queue_reader import QueueReader
 
-__all__ = ["DeliveredItems", "ItemPage", "QueuePosition"]
+__all__ = ["DeliveredItems", "Item", "ItemPage", "QueuePosition"]
 
 Item = dict[str, Any]
 
