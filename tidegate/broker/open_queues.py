@@ -25,6 +25,7 @@ from tidegate.store.log_rows import LogRows
 from tidegate.store.queue_directory import Queue
 from tidegate.store.queue_files import are_there
 from tidegate.store.queue_reader import QueueReader
+from tidegate.store.version_readers import now
 from tidegate.store.wakeups import Wakeup
 
 __all__ = ["OpenQueues", "QueueState", "has_queues"]
@@ -117,7 +118,9 @@ class OpenQueues(Closing):
 
     def acknowledge_all(self, numbers: Mapping[tuple[str, str], int]) -> None:
         """Acknowledge deliveries of several queues, named by principal and destination, in one commit, all or none."""
-        self.write({self._queue(*name): number for name, number in numbers.items()})
+        queues = {self._queue(*name): number for name, number in numbers.items()}
+        principals = {queue.principal for queue in queues}
+        self.write(queues, lambda connection: self.records.note_seen(connection, principals, now()))
 
     def write(self, numbers: Mapping[Queue, int], along: Callable[[Connection], None] | None = None) -> None:
         """Acknowledge deliveries of queues in one commit, and have ``along`` write to the same file in it."""
@@ -157,13 +160,9 @@ class OpenQueues(Closing):
         """The number up to which a queue is durably acknowledged."""
         return self._cursors.of([queue])[queue]
 
-    def acknowledged_at(self) -> dict[str, int]:
-        """By epoch of a queue, when anything of it was last acknowledged (µs since 1970)."""
-        return self._cursors.epochs()
-
     def forget_ended(self) -> None:
         """Remove the cursors of queues that have ended, and the notes that they are of sessions that have ended."""
-        known, noted = self._cursors.epochs().keys(), self.records.ended_epochs()
+        known, noted = self._cursors.epochs(), self.records.ended_epochs()
         self.refresh()  # after what is known was read: nobody acknowledges what was not committed
         living = {queue.epoch for queue in self._reader}
         self._cursors.forget(known - living)

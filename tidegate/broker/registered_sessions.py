@@ -54,8 +54,13 @@ class RegisteredSessions:
         self.reread_ended()
 
     def reread_ended(self) -> None:
-        """Take notice of which epochs are of sessions that have ended."""
+        """Take notice of which epochs are of sessions that have ended.
+
+        A note is removed when its queue is gone, so the queues are looked at afterwards: none is there without its
+        note.
+        """
         self.ended_epochs = self._records.ended_epochs()
+        self._queues.refresh()
 
     def follow(self, anew: bool = False) -> None:
         """Take notice of what the registry says since, and of what others have ended meanwhile. All that it says is
@@ -153,20 +158,9 @@ class RegisteredSessions:
         return ended
 
     def _unseen(self, keep: int, principal: str | None = None) -> list[SessionRecord]:
-        """The sessions that expire now, or of them that of one principal. Who acknowledges is seen as well."""
+        """The sessions that expire now, or of them that of one principal."""
         self.follow()
-        found = self._records.unseen(keep, principal)
-        if not found:
-            return []
-        moment, acknowledged = self._clock(), self._queues.acknowledged_at()
-        return [
-            session
-            for session in found
-            if all(
-                moment - acknowledged.get(queue.epoch, moment - keep) >= keep
-                for queue in self._queues.of(session.principal)
-            )
-        ]
+        return self._records.unseen(keep, principal)
 
 
 def whose(principal: object) -> str:

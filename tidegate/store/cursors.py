@@ -89,11 +89,10 @@ class Cursors(Closing):
             known = {row.epoch: self._believed(row) for row in found}
         return {queue: known.get(epoch, 0) for epoch, queue in wanted.items()}
 
-    def epochs(self) -> dict[str, int]:
-        """The epochs of queues of which anything was ever acknowledged, and when that was last (µs since 1970)."""
+    def epochs(self) -> set[str]:
+        """The epochs of queues of which anything was ever acknowledged."""
         with self._database.read() as connection:
-            found = select(_CURSORS.c.epoch, _CURSORS.c.acknowledged_at)
-            return dict(connection.execute(found).tuples().all())
+            return set(connection.execute(select(_CURSORS.c.epoch)).scalars())
 
     def _believed(self, row: Any) -> int:
         """The number of a row, if it is as it was written: a wrong one would pass over deliveries."""

@@ -202,7 +202,7 @@ class SessionRecords:
                 else:
                     living.pop(one.principal, None)
             there = select(_SESSIONS.c.principal, _SESSIONS.c.registration)
-            known: dict[str, int] = dict(connection.execute(there).tuples().all())
+            known = {row.principal: row.registration for row in connection.execute(there)}
             for principal in known.keys() - living.keys():
                 self._remove(connection, principal)
             for principal, one in living.items():
@@ -310,6 +310,10 @@ class SessionRecords:
     def _remove_gateway(self, connection: Connection, gateway: str) -> None:
         for table in ("tidegate_connections", "tidegate_gateways"):
             run(connection, f"DELETE FROM {table} WHERE gateway = ?", (gateway,))
+
+    def note_seen(self, connection: Connection, principals: Iterable[str], moment: int) -> None:
+        """Note, within a transaction, that principals were seen."""
+        self._note_seen(connection, principals, self._clock(connection), moment)
 
     def _note_seen(self, connection: Connection, principals: Iterable[str], clock: _Clock, moment: int) -> None:
         facts = [(principal, moment, clock.counted) for principal in principals]
