@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -198,6 +199,18 @@ def test_a_connection_that_is_closed_says_why_and_is_closed_once(world, event, r
     assert connection.reason is reason
     assert connection not in gateway.tick() or event is ConnectionEvent.LEAVE  # told once
     assert connection not in gateway.tick()
+
+
+@pytest.mark.parametrize(("word", "table"), [("session", SESSIONS), ("connection", CONNECTIONS)])
+def test_the_page_has_the_whole_table(word, table):
+    page = (Path(__file__).parents[2] / "docs" / "ARCHITECTURE.md").read_text("utf-8")
+    lines = page.split(f"\n\n| {word} | ", 1)[1].split("\n\n", 1)[0].splitlines()
+    events = lines[0].rstrip(" |").split(" | ")
+    found = {}
+    for line in lines[2:]:
+        state, *following = line.strip("| ").split(" | ")
+        found |= {(state, event): after for event, after in zip(events, following, strict=True) if after != "–"}
+    assert found == table
 
 
 def test_each_table_has_every_state_that_it_leads_to():
