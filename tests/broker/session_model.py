@@ -136,7 +136,7 @@ class Broker:
         generation = gateway.queues.get(one.principal)
         if one.state == "waiting" and generation is not None and generation not in gateway.ended:
             one.state, one.generation = "open", generation
-            gateway.changed.append(one)
+            self.change(gateway, one)
             if one.position is None:
                 one.position = self.acknowledged_by(gateway, generation), generation
 
@@ -207,6 +207,10 @@ class Broker:
             one.reason = "lag" if one.state == "lagging" else reason
             one.state = "closed"
             gateway.connections.remove(one)
+            self.change(gateway, one)
+
+    def change(self, gateway, one):
+        if one not in gateway.changed:
             gateway.changed.append(one)
 
     # --- as time passes ---------------------------------------------------------------------------------------------
@@ -229,7 +233,10 @@ class Broker:
             for principal in list(self.ending):
                 self.say(principal, False)
             self.follow(gateway)
+            self.flush(gateway)
             gateway.ended = set(self.ended)
+            living = self.queues.values()
+            self.acknowledged = {one: upto for one, upto in self.acknowledged.items() if one in living}
         changed, gateway.changed = gateway.changed, []
         return changed + [one for one in gateway.connections if one not in changed and self.is_behind(gateway, one)]
 

@@ -192,7 +192,7 @@ class Gateways(RuleBasedStateMachine):
         assert [one for _, connection, one in self.connections if connection in found] == [
             one for _, _, one in self.connections if one in expected
         ]
-        assert len(found) == len(expected)
+        assert len(found) == len(expected), (found, expected)
         gateway.flush()
         self.model.flush(model)
 
