@@ -29,8 +29,8 @@ class Connected:
 class Gateway:
     queues: dict[str, int]
     lasts: dict[int, int]
+    cut: int
     heard: int
-    ended: set[int]
     beat: int | None = None
     pending: dict[int, int] = field(default_factory=dict)
     connections: list[Connected] = field(default_factory=list)
@@ -44,8 +44,7 @@ class Broker:
         #: What the registry said: a principal, and whether it is registered from then on.
         self.said = []
         self.queues, self.lasts, self.cut = {}, {}, 0
-        self.ended, self.acknowledged = set(), {}
-        self.ending = set()
+        self.acknowledged = {}
         #: Those that run, and all that ever ran.
         self.gateways, self.all = [], []
 
@@ -60,7 +59,6 @@ class Broker:
 
     def say(self, principal, is_registered):
         self.said.append((principal, is_registered))
-        self.ending.discard(principal)
 
     def run(self, counts):
         for principal, is_registered in self.said[self.cut :]:
@@ -78,7 +76,7 @@ class Broker:
     # --- gateways ---------------------------------------------------------------------------------------------------
 
     def start(self):
-        made = Gateway(dict(self.queues), dict(self.lasts), len(self.said), set(self.ended))
+        made = Gateway(dict(self.queues), dict(self.lasts), self.cut, len(self.said))
         self.gateways.append(made)
         self.all.append(made)
         return made
@@ -87,21 +85,18 @@ class Broker:
         self.gateways.remove(gateway)
 
     def look(self, gateway):
-        gateway.queues, gateway.lasts = dict(self.queues), dict(self.lasts)
+        gateway.queues, gateway.lasts, gateway.cut = dict(self.queues), dict(self.lasts), self.cut
 
     def follow(self, gateway):
         if gateway.heard == len(self.said):
             return
-        gateway.heard, gateway.ended = len(self.said), set(self.ended)
-        self.look(gateway)
+        gateway.heard = len(self.said)
         for one in list(gateway.connections):
             if self.registration(one.principal) != one.registration:
                 self.close(gateway, one, "unregistered")
 
     def register(self, gateway, principal):
         self.follow(gateway)
-        if principal in self.ending:
-            self.say(principal, False)
         if self.registration(principal) is None:
             self.say(principal, True)
         self.follow(gateway)
@@ -110,13 +105,7 @@ class Broker:
         self.follow(gateway)
         if self.registration(principal) is None:
             return REFUSED
-        if principal not in self.ending:
-            self.look(gateway)
-            if principal in self.queues:
-                self.ended.add(self.queues[principal])
-        if killed == "before":
-            self.ending.add(principal)
-        else:
+        if killed != "before":
             self.say(principal, False)
         self.follow(gateway)
         return None
@@ -125,7 +114,7 @@ class Broker:
 
     def connect(self, gateway, principal, position):
         self.follow(gateway)
-        if self.registration(principal) is None or principal in self.ending:
+        if self.registration(principal) is None:
             return REFUSED
         made = Connected(principal, self.registration(principal), self.now, position)
         gateway.connections.append(made)
@@ -133,12 +122,15 @@ class Broker:
         return made
 
     def begin(self, gateway, one):
-        generation = gateway.queues.get(one.principal)
-        if one.state == "waiting" and generation is not None and generation not in gateway.ended:
+        generation = self.own_queue(gateway, one.principal, one.registration)
+        if one.state == "waiting" and generation is not None:
             one.state, one.generation = "open", generation
             self.change(gateway, one)
             if one.position is None:
                 one.position = self.acknowledged_by(gateway, generation), generation
+
+    def own_queue(self, gateway, principal, registration):
+        return gateway.queues.get(principal) if registration < gateway.cut else None
 
     def acknowledged_by(self, gateway, generation):
         return max(self.acknowledged.get(generation, 0), gateway.pending.get(generation, 0))
@@ -180,10 +172,9 @@ class Broker:
 
     def acknowledge_of(self, gateway, principal, number):
         self.follow(gateway)
-        if self.registration(principal) is None or principal in self.ending:
-            return REFUSED
-        generation = gateway.queues.get(principal)
-        if generation is None or generation in gateway.ended:
+        registration = self.registration(principal)
+        generation = None if registration is None else self.own_queue(gateway, principal, registration)
+        if generation is None:
             return REFUSED
         return self.note(gateway, generation, number)
 
@@ -217,7 +208,7 @@ class Broker:
 
     def flush(self, gateway):
         for generation, number in gateway.pending.items():
-            if generation in gateway.queues.values() and generation not in gateway.ended:
+            if generation in gateway.queues.values():
                 self.acknowledged[generation] = max(number, self.acknowledged.get(generation, 0))
         gateway.pending.clear()
         gateway.beat, gateway.noted = self.now, list(gateway.connections)
@@ -230,11 +221,7 @@ class Broker:
             if one.state != "waiting" and gateway.queues.get(one.principal) != one.generation:
                 self.close(gateway, one, "replaced")
         if is_tidy:
-            for principal in list(self.ending):
-                self.say(principal, False)
-            self.follow(gateway)
             self.flush(gateway)
-            gateway.ended = set(self.ended)
             living = self.queues.values()
             self.acknowledged = {one: upto for one, upto in self.acknowledged.items() if one in living}
         changed, gateway.changed = gateway.changed, []
@@ -253,7 +240,7 @@ class Broker:
                 ]
                 generation = self.queues.get(principal)
                 waits = None
-                if generation is not None and generation not in self.ended:
+                if generation is not None and self.registration(principal) < self.cut:
                     waits = self.lasts[generation] - self.acknowledged.get(generation, 0)
                 found[principal] = sorted(began), waits
         return found

@@ -87,7 +87,9 @@ class World:
             for queue in [queue for queue in self._queues if queue.principal == one.principal]:
                 self._queues.end(queue)
             if one.is_registered:
-                self._queues.make(one.principal)
+                self._queues.make(one.principal, since=one.version)
+        if version > self._cut:
+            self._queues.cut(0, version)
         self._cut, self._batch = version, self._batch + 1
         things = []
         for principal, count in counts.items():

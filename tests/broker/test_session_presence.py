@@ -198,12 +198,10 @@ def test_those_who_only_publish_have_no_session(world):
     "change",
     [
         "UPDATE tidegate_sessions SET registration = 7",
-        "UPDATE tidegate_sessions SET ending = 1",
         "UPDATE tidegate_seen SET counted = counted - 1",
         "DELETE FROM tidegate_seen",
         "UPDATE tidegate_connections SET principal = 'ann', since = 1",
         "UPDATE tidegate_session_clock SET version = version + 1",
-        "INSERT INTO tidegate_ended_epochs VALUES ('abc', 1)",
     ],
 )
 def test_a_session_that_was_not_written_so_is_never_believed(world, change):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.session_world import Killed, World
+from tests.broker.session_world import World
 from tidegate.broker.session_states import (
     CONNECTIONS,
     SESSIONS,
@@ -40,9 +40,6 @@ def session_in(world, gateway, state):
     gateway.tick()
     if state is SessionState.CONNECTED:
         return [gateway.connect("ann")]
-    if state is SessionState.ENDING:
-        with pytest.raises(Killed):
-            world.dying("unregister", is_before=True).unregister("ann")
     return []
 
 
@@ -79,13 +76,6 @@ def test_a_session_expires_only_if_nobody_is_connected(world, state):
     world.now += 1  # nothing passes
     assert gateway.expire() == []
     other = world.gateway()
-    if state is SessionState.ENDING:  # ``tick`` would finish it
-        for _ in range(5):
-            world.now += 60_000_000
-            gateway.flush()
-        assert gateway.expire() == []
-        assert gateway.state("ann") is state
-        return
     world.pass_time(190, gateway, other)
     following = SESSIONS.get((state, SessionEvent.EXPIRE), state)
     assert [one.state("ann") for one in (gateway, other)] == [following, following]
@@ -103,14 +93,6 @@ def test_the_last_connection_that_closes_ends_no_session(world, state):
     assert gateway.state("ann") is state
     connections[0].close()
     assert gateway.state("ann") is SESSIONS[state, SessionEvent.DISCONNECT]
-
-
-def test_an_ending_that_was_killed_is_finished_by_the_next_tick_of_anybody(world):
-    gateway = world.gateway()
-    session_in(world, gateway, SessionState.ENDING)
-    world.pass_time(61, gateway)
-    assert gateway.state("ann") is SessionState.UNKNOWN
-    assert world.registry.registered("ann") is None
 
 
 # --- connections ----------------------------------------------------------------------------------------------------

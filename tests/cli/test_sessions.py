@@ -66,7 +66,7 @@ def test_a_session_is_ended_once(world):
     assert run("sessions", "unregister", "data", "ann").stdout == "ann is unregistered\n"
     gateway.tick()
     assert (connection.state, connection.reason) == ("closed", "unregistered")
-    wanted = "expected a session that is registered or connected or ending, to unregister; got one that is unknown"
+    wanted = "expected a session that is registered or connected, to unregister; got one that is unknown"
     assert wanted in refused("sessions", "unregister", "data", "ann")
     assert "ann" not in run("sessions", "list", "data").stdout
     assert "a principal with a session; got 'ann'" in refused("sessions", "list", "data", "--principal", "ann")

@@ -330,7 +330,7 @@ class TheValidSet(Kind):
 
 
 class TheCursors(Kind):
-    """How far two queues are acknowledged; and sessions: one has ended, one is being ended, one is connected.
+    """How far two queues are acknowledged; and sessions: one has ended, one is connected.
 
     A file of schema 1 has none.
     """
@@ -343,7 +343,6 @@ class TheCursors(Kind):
             records, connected = cursors.sessions, [ConnectionRecord("c", "g", "cid", "stream", 7)]
             said = [Registration(number, name, True) for number, name in enumerate(("ann", "bob", "cid", "dan"), 1)]
             records.follow([*said, Registration(5, "ann", False)], 5, 10**15)
-            records.begin_ending(records.sessions(names=["bob"])[0], ["b1"])
             some = {"all_open": connected, "begun": connected, "ended": (), "seen": ["cid"]}
             cursors.acknowledge({}, lambda connection: records.beat(connection, "g", 10**15 + 9, **some))
 
@@ -357,8 +356,7 @@ class TheCursors(Kind):
             records.follow([Registration(6, "eve", False)], 7, 2 * 10**15)  # of a version that is known
             if (sessions := records.sessions()) == records.sessions(names=["eve"]):
                 return found
-            connections, ended = records.connections(10**15), sorted(records.ended_epochs())
-            return *found, sessions, connections, ended, records.ending(), records.version
+            return *found, sessions, records.connections(10**15), records.version
 
 
 class TheDataDirectory(Kind):

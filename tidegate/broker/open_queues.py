@@ -160,13 +160,16 @@ class OpenQueues(Closing):
         """The number up to which a queue is durably acknowledged."""
         return self._cursors.of([queue])[queue]
 
+    @property
+    def version(self) -> int:
+        """The version of the registry up to which queues were made and ended."""
+        return self._reader.last_cut[1]
+
     def forget_ended(self) -> None:
-        """Remove the cursors of queues that have ended, and the notes that they are of sessions that have ended."""
-        known, noted = self._cursors.epochs(), self.records.ended_epochs()
+        """Remove the cursors of queues that have ended."""
+        known = self._cursors.epochs()
         self.refresh()  # after what is known was read: nobody acknowledges what was not committed
-        living = {queue.epoch for queue in self._reader}
-        self._cursors.forget(known - living)
-        self.records.forget_ended(noted - living)
+        self._cursors.forget(known - {queue.epoch for queue in self._reader})
 
     # --- how queues stand -------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ __all__ = ["SessionPresence", "presences"]
 class SessionPresence(NamedTuple):
     """A session, its connections of all processes, the oldest first, and how its queues stand. Times are µs since 1970.
 
-    ``queues`` is empty until the runner has made one.
+    ``queues`` is empty until the runner has taken up the registration.
     """
 
     session: SessionRecord
@@ -59,16 +59,16 @@ def presences(
     """Sessions by the names of their principals: those of ``names``, or from behind ``after`` on."""
     found = queues.records.sessions(names=names, after=after, limit=limit)
     principals = [session.principal for session in found]
-    ended = queues.records.ended_epochs()
     connections: dict[str, list[ConnectionRecord]] = {}
     for one in queues.records.connections(moment, principals):
         connections.setdefault(one.principal, []).append(one)
     queues.refresh()
+    version = queues.version
     return [
         SessionPresence(
             session,
             tuple(connections.get(session.principal, ())),
-            tuple(state for state in queues.states_of(session.principal) if state.epoch not in ended),
+            tuple(queues.states_of(session.principal) if session.registration <= version else ()),
             moment,
         )
         for session in found

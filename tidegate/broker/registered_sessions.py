@@ -1,8 +1,7 @@
 """Who has a session: from the version of the registry that registers a principal to the one that unregisters it.
 
 The registry decides. What it says is noted in the file of the cursors, by whichever process notices first, so that
-all processes see the same. To unregister is done in steps, of which each process can finish what a killed one began.
-Knows nothing of what connections do.
+all processes see the same. Knows nothing of what connections do.
 """
 
 from __future__ import annotations
@@ -49,18 +48,6 @@ class RegisteredSessions:
         self._queues, self._registrations, self._records = queues, registrations, queues.records
         self._clock, self._is_connected, self._heard = clock, is_connected, heard
         self._version = -1
-        self.ended_epochs: frozenset[str] = frozenset()
-        """Epochs of queues of sessions that have ended, which the runner may not have ended yet."""
-        self.reread_ended()
-
-    def reread_ended(self) -> None:
-        """Take notice of which epochs are of sessions that have ended.
-
-        A note is removed when its queue is gone, so the queues are looked at afterwards: none is there without its
-        note.
-        """
-        self.ended_epochs = self._records.ended_epochs()
-        self._queues.refresh()
 
     def follow(self, anew: bool = False) -> None:
         """Take notice of what the registry says since, and of what others have ended meanwhile. All that it says is
@@ -74,7 +61,6 @@ class RegisteredSessions:
         anew = anew or known > version or oldest < self._registrations.oldest_kept
         said = self._registrations.registrations(0 if anew else oldest, version)
         (self._records.follow_anew if anew else self._records.follow)(said, version, self._clock())
-        self.reread_ended()
         self._heard(said, anew)
         self._version = version
 
@@ -83,17 +69,15 @@ class RegisteredSessions:
         session = self._records.session(principal)
         if session is None:
             return SessionState.UNKNOWN
-        if session.is_ending:
-            return SessionState.ENDING
         if self._is_connected(principal) or self._records.connections(self._clock(), [principal]):
             return SessionState.CONNECTED
         return SessionState.REGISTERED
 
     def registration(self, principal: str) -> int | None:
-        """The version since which a principal is registered; None if it is not, or not for long any more."""
+        """The version since which a principal is registered; None if it is not."""
         self.follow()
         session = self._records.session(principal)
-        return None if session is None or session.is_ending else session.registration
+        return None if session is None else session.registration
 
     def register(self, principal: str) -> int:
         """Register a principal, which may be registered; return the version since which it is."""
@@ -103,7 +87,6 @@ class RegisteredSessions:
         if there is not None:
             return there
         with self._records.exclusive():
-            self._finish(principal)
             version = self._registrations.register(principal)
             self.follow()
             if self._records.session(principal) is None:
@@ -115,46 +98,25 @@ class RegisteredSessions:
         self.follow()
         with self._records.exclusive():
             after(SESSIONS, self.state(principal), SessionEvent.UNREGISTER, whose(principal))
-            session = self._records.session(principal)
-            assert session is not None, "a session that can be ended"
-            self._end(session)
+            self._end(principal)
 
-    def _end(self, session: SessionRecord) -> None:
-        """End a session, while nobody else registers or unregisters.
-
-        Its queues stay until the runner has taken that up, so their epochs are noted: a later session waits for others.
-        """
-        if not session.is_ending:
-            self._queues.refresh()
-            self._records.begin_ending(session, [queue.epoch for queue in self._queues.of(session.principal)])
-        self._finish(session.principal)
-
-    def _finish(self, principal: str) -> None:
-        """Finish what ``_end`` has begun, if it has, in whatever process."""
-        session = self._records.session(principal)
-        if session is None or not session.is_ending:
-            return
-        if self._registrations.registered(principal) == session.registration:
+    def _end(self, principal: str) -> None:
+        """End a session, while nobody else registers or unregisters. The runner ends its queues by its next batch."""
+        if self._registrations.registered(principal) is not None:
             self._registrations.unregister(principal)
         self.follow()
         if self._records.session(principal) is not None:
             self.follow(anew=True)
-
-    def finish_all(self) -> None:
-        """Finish what processes that were killed have begun."""
-        for principal in self._records.ending():
-            with self._records.exclusive():
-                self._finish(principal)
 
     def expire(self, keep: int) -> list[str]:
         """End the sessions of those who were not seen for so many microseconds, and return their names."""
         ended = []
         for principal in [session.principal for session in self._unseen(keep)]:
             with self._records.exclusive():
-                for session in self._unseen(keep, principal):  # unless it has come back meanwhile
-                    if (self.state(principal), SessionEvent.EXPIRE) in SESSIONS:
-                        self._end(session)
-                        ended.append(principal)
+                is_there_still = bool(self._unseen(keep, principal))  # unless it has come back meanwhile
+                if is_there_still and (self.state(principal), SessionEvent.EXPIRE) in SESSIONS:
+                    self._end(principal)
+                    ended.append(principal)
         return ended
 
     def _unseen(self, keep: int, principal: str | None = None) -> list[SessionRecord]:

@@ -32,8 +32,6 @@ class SessionState(StrEnum):
     """Registered, with nobody connected; queues go on filling."""
     CONNECTED = "connected"
     """Registered, with one connection or more."""
-    ENDING = "ending"
-    """Being unregistered; it stays so only if the process that does it is killed, until another one finishes it."""
 
 
 class SessionEvent(StrEnum):
@@ -87,8 +85,6 @@ SESSIONS: Mapping[tuple[SessionState, SessionEvent], SessionState] = {
     (_S.CONNECTED, _E.DISCONNECT): _S.REGISTERED,
     (_S.CONNECTED, _E.ACKNOWLEDGE): _S.CONNECTED,
     (_S.CONNECTED, _E.UNREGISTER): _S.UNKNOWN,
-    (_S.ENDING, _E.REGISTER): _S.REGISTERED,  # the ending is finished first, and then another session begins
-    (_S.ENDING, _E.UNREGISTER): _S.UNKNOWN,
 }
 
 _C, _H = ConnectionState, ConnectionEvent

@@ -143,14 +143,14 @@ class Sessions(Closing):
         """The session of a principal, in which the event is right."""
         self._registered.follow()
         session = self._records.session(principal)
-        if session is None or session.is_ending:  # otherwise all that is asked for is right
+        if session is None:  # otherwise all that is asked for is right
             after(SESSIONS, self._registered.state(principal), event, whose(principal))
         assert session is not None
         return session
 
     def _begin(self, connection: Connection) -> bool:
         """Give a connection that waits its queue, if there is one by now that is of its session."""
-        queue = self._queue(connection.principal, connection.record.destination)
+        queue = self._queue(connection.principal, connection.record.destination, connection.registration)
         if queue is None:
             return False
         acknowledged = self.acknowledged(queue)
@@ -161,10 +161,11 @@ class Sessions(Closing):
             self._changed[connection.record.connection] = connection
         return True
 
-    def _queue(self, principal: str, destination: str) -> Queue | None:
-        """A queue of a principal that is not of a session that has ended."""
-        queue = self._queues.find(principal, destination)
-        return None if queue is None or queue.epoch in self._registered.ended_epochs else queue
+    def _queue(self, principal: str, destination: str, registration: int) -> Queue | None:
+        """A queue of a session. Until the runner has taken up its registration, there may be that of an earlier one."""
+        if self._queues.version < registration:  # asked before the queue is looked for: neither goes back
+            return None
+        return self._queues.find(principal, destination)
 
     def _closed(self, connection: Connection) -> None:
         number = connection.record.connection
@@ -191,8 +192,8 @@ class Sessions(Closing):
         Beyond the end, or of another epoch, it is refused; going back has no effect. Durable with the next flush.
         """
         position = QueuePosition.parsed(str(upto))
-        self._expect(principal, SessionEvent.ACKNOWLEDGE)
-        queue = self._queue(principal, destination)
+        session = self._expect(principal, SessionEvent.ACKNOWLEDGE)
+        queue = self._queue(principal, destination, session.registration)
         if queue is None:
             raise SessionError("a session with that queue", "none that the runner has made", whose(principal))
         if position.epoch not in (None, queue.epoch):
@@ -223,7 +224,7 @@ class Sessions(Closing):
         with self._writing:
             moment = self._clock()
             with self._lock:
-                numbers = {queue: number for queue, number in self._numbers.items() if self._is_there(queue)}
+                numbers = {queue: number for queue, number in self._numbers.items() if queue in self._queues}
                 noted = dict(self._numbers)
                 records = [one.record for one in self._connections.values()]
                 begun = [one for one in records if one.connection in self._begun]
@@ -242,9 +243,6 @@ class Sessions(Closing):
                 self._ended.difference_update(ended)
                 self._unnoted -= seen
                 self._flushed_at = self._beat_at = moment
-
-    def _is_there(self, queue: Queue) -> bool:
-        return queue in self._queues and queue.epoch not in self._registered.ended_epochs
 
     # --- as time passes ---------------------------------------------------------------------------------------------
 
@@ -282,14 +280,12 @@ class Sessions(Closing):
         return abs(moment - since) >= interval
 
     def _tidy(self) -> None:
-        """Finish what a killed process has begun, end the sessions that expire, forget what belongs to ended queues."""
+        """End the sessions that expire, and forget what belongs to queues that have ended."""
         with self._lock:
             moment = self._clock()
             self._seen = {name: at for name, at in self._seen.items() if abs(moment - at) < _SEEN}
-        self._registered.finish_all()
         self.expire()
         self._queues.forget_ended()
-        self._registered.reread_ended()
 
     # --- who is there -----------------------------------------------------------------------------------------------
 

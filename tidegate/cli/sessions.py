@@ -88,8 +88,6 @@ def _described(found: SessionPresence) -> list[str]:
     session, since = found.session, found.connected_since
     many = "1 connection" if len(found.connections) == 1 else f"{len(found.connections):,} connections"
     there = f"last seen {_ago(session.seen_at)}" if since is None else f"{many}, since {_ago(since)}"
-    if session.is_ending:
-        there = "being unregistered"
     lines = [f"{session.principal}: registered {_ago(session.registered_at)}, {there}"]
     for queue in found.queues:
         numbers = f"last {queue.last:,}, {queue.acknowledged:,} acknowledged, "

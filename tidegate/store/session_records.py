@@ -32,7 +32,6 @@ _SESSIONS = Table(
     Column("principal", words(128), primary_key=True),
     Column("registration", NUMBER, nullable=False),
     Column("registered_at", NUMBER, nullable=False),
-    Column("ending", NUMBER, nullable=False),
     Column("check_sum", NUMBER, nullable=False),
     **OPTIONS,
 )
@@ -65,14 +64,6 @@ _CONNECTIONS = Table(
     Index("tidegate_connections_principal", "principal"),
     **OPTIONS,
 )
-#: Epochs of queues of sessions that have ended, until the runner has ended these queues.
-_ENDED = Table(
-    "tidegate_ended_epochs",
-    _TABLES,
-    Column("epoch", words(64), primary_key=True),
-    Column("check_sum", NUMBER, nullable=False),
-    **OPTIONS,
-)
 #: One row: the version of the registry up to which registrations are noted; the time that was counted, and until when.
 _CLOCK = Table(
     "tidegate_session_clock",
@@ -101,14 +92,13 @@ def create(connection: Connection) -> None:
 
 
 class SessionRecord(NamedTuple):
-    """A session: the version of the registry that registered it, when that was noted (µs since 1970), whether it is
-    being ended; and when it was last seen.
+    """A session: the version of the registry that registered it, when that was noted (µs since 1970), and when its
+    principal was last seen.
     """
 
     principal: str
     registration: int
     registered_at: int
-    is_ending: bool
     seen_at: int
 
 
@@ -159,12 +149,11 @@ class SessionRecords:
             return [self._session(row) for row in connection.execute(wanted)]
 
     def _session(self, row: Any) -> SessionRecord:
-        self._believe(row.check_sum, row.principal, row.registration, row.registered_at, row.ending)
+        self._believe(row.check_sum, row.principal, row.registration, row.registered_at)
         if row.seen_check_sum is None:
             raise self._damaged()
         self._believe(row.seen_check_sum, row.principal, row.seen_at, row.counted)
-        names = row.principal, row.registration, row.registered_at
-        return SessionRecord(*names, bool(row.ending), row.seen_at)
+        return SessionRecord(row.principal, row.registration, row.registered_at, row.seen_at)
 
     @property
     def version(self) -> int:
@@ -213,50 +202,14 @@ class SessionRecords:
         self._database.write(work)
 
     def _add(self, connection: Connection, one: Registration, clock: _Clock, moment: int) -> None:
-        facts = one.principal, one.version, moment, 0
-        statement = "INSERT OR REPLACE INTO tidegate_sessions VALUES (?, ?, ?, ?, ?)"
+        facts = one.principal, one.version, moment
+        statement = "INSERT OR REPLACE INTO tidegate_sessions VALUES (?, ?, ?, ?)"
         run(connection, statement, (*facts, _check_sum(*facts)))
         self._note_seen(connection, [one.principal], clock, moment)
 
     def _remove(self, connection: Connection, principal: str) -> None:
         for table in ("tidegate_sessions", "tidegate_seen"):
             run(connection, f"DELETE FROM {table} WHERE principal = ?", (principal,))
-
-    # --- ending -----------------------------------------------------------------------------------------------------
-
-    def begin_ending(self, session: SessionRecord, epochs: Iterable[str]) -> None:
-        """Note that a session is being ended, and the epochs of its queues: no later session reads these."""
-        facts = *session[:3], 1
-        ended = [(epoch, _check_sum(epoch)) for epoch in epochs]
-
-        def work(connection: Connection) -> None:
-            change = "UPDATE tidegate_sessions SET ending = 1, check_sum = ? WHERE principal = ? AND registration = ?"
-            run(connection, change, (_check_sum(*facts), *session[:2]))
-            if ended:
-                run(connection, "INSERT OR REPLACE INTO tidegate_ended_epochs VALUES (?, ?)", ended)
-
-        self._database.write(work)
-
-    def ending(self) -> list[str]:
-        """The principals whose sessions are being ended."""
-        wanted = select(_SESSIONS.c.principal).where(_SESSIONS.c.ending == 1)
-        with self._database.read() as connection:
-            return list(connection.execute(wanted).scalars())
-
-    def ended_epochs(self) -> frozenset[str]:
-        """The epochs of queues of sessions that have ended, as far as these queues may still be there."""
-        with self._database.read() as connection:
-            rows = connection.execute(select(_ENDED)).all()
-        for row in rows:
-            self._believe(row.check_sum, row.epoch)
-        return frozenset(row.epoch for row in rows)
-
-    def forget_ended(self, epochs: Iterable[str]) -> None:
-        """Forget epochs of queues that are gone."""
-        gone = [(epoch,) for epoch in epochs]
-        if gone:
-            statement = "DELETE FROM tidegate_ended_epochs WHERE epoch = ?"
-            self._database.write(lambda connection: run(connection, statement, gone))
 
     # --- who is there -----------------------------------------------------------------------------------------------
 
@@ -345,8 +298,7 @@ class SessionRecords:
                 some = some.where(_SEEN.c.principal == principal)
             there = select(_CONNECTIONS.c.principal)
             found = connection.execute(some.where(_SEEN.c.principal.not_in(there)).limit(_MOST)).scalars().all()
-        sessions = self.sessions(names=found) if found else []
-        return [session for session in sessions if not session.is_ending]
+        return self.sessions(names=found) if found else []
 
     # --- what is believed -------------------------------------------------------------------------------------------
 
