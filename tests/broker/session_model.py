@@ -114,6 +114,7 @@ class Broker:
 
     def connect(self, gateway, principal, position):
         self.follow(gateway)
+        self.look(gateway)
         if self.registration(principal) is None:
             return REFUSED
         made = Connected(principal, self.registration(principal), self.now, position)
@@ -172,6 +173,7 @@ class Broker:
 
     def acknowledge_of(self, gateway, principal, number):
         self.follow(gateway)
+        self.look(gateway)
         registration = self.registration(principal)
         generation = None if registration is None else self.own_queue(gateway, principal, registration)
         if generation is None:

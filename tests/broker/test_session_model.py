@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.broker.session_model import REFUSED, WRONG_NUMBER, Broker
 from tests.broker.session_world import SECOND, Killed, World
@@ -18,6 +18,8 @@ from tidegate.errors import SessionError, SettingError
 NAMES = ("ann", "bob")
 names = st.sampled_from(NAMES)
 small = st.integers(0, 6)
+COUNTS = dict.fromkeys(NAMES, 3)
+counts = st.fixed_dictionaries({name: st.integers(0, 3) for name in NAMES})
 
 
 class Gateways(RuleBasedStateMachine):
@@ -63,43 +65,48 @@ class Gateways(RuleBasedStateMachine):
 
     # --- the registry and the runner --------------------------------------------------------------------------------
 
-    @rule(which=small, name=names)
-    def register(self, which, name):
+    @initialize(which=small)
+    def begin(self, which):
+        """Two who are told something, and one of them connected; otherwise most of what is drawn is refused."""
+        for name in NAMES:
+            self.register(which, name, by="gateway", counts=COUNTS)
+        self.connect(which, "ann", None, limits=(2,), upto=1)
+
+    @rule(which=small, name=names, by=st.sampled_from(["gateway", "registry"]), counts=st.one_of(st.none(), counts))
+    def register(self, which, name, by, counts):
         gateway, model, _ = self.one(which)
-        gateway.register(name)
-        self.model.register(model, name)
+        if by == "gateway":
+            gateway.register(name)
+            self.model.register(model, name)
+        else:
+            self.world.registry.register(name)
+            if self.model.registration(name) is None:
+                self.model.say(name, True)
+        if counts is not None:
+            self.run(counts)
 
-    @rule(name=names)
-    def subscribe(self, name):
-        self.world.registry.register(name)
-        if self.model.registration(name) is None:
-            self.model.say(name, True)
-
-    @rule(which=small, name=names)
-    def unregister(self, which, name):
-        gateway, model, _ = self.one(which)
-        self.same(self.model.unregister(model, name), lambda: gateway.unregister(name))
-
-    @rule(name=names)
-    def unregister_without_sessions(self, name):
-        if self.model.registration(name) is not None:
+    @rule(which=small, name=names, how=st.sampled_from(["gateway", "registry", "before", "after"]))
+    def unregister(self, which, name, how):
+        """By a gateway, one that is killed before or after the registry has done it, or without any."""
+        is_registered = self.model.registration(name) is not None
+        if how == "gateway":
+            gateway, model, _ = self.one(which)
+            self.same(self.model.unregister(model, name), lambda: gateway.unregister(name))
+        elif is_registered and how == "registry":
             self.world.registry.unregister(name)
             self.model.say(name, False)
-
-    @rule(name=names, when=st.sampled_from(["before", "after"]))
-    def unregister_and_be_killed(self, name, when):
-        gateway, model = self.world.dying("unregister", when == "before"), self.model.start()
-        if self.model.registration(name) is not None:
+        elif is_registered:
+            gateway, model = self.world.dying("unregister", how == "before"), self.model.start()
             with pytest.raises(Killed):
                 gateway.unregister(name)
-            self.model.unregister(model, name, killed=when)
-        self.model.kill(model)
+            self.model.unregister(model, name, killed=how)
+            self.model.kill(model)
 
-    @rule(counts=st.dictionaries(names, st.integers(1, 4)))
+    @rule(counts=counts)
     def run(self, counts):
         self.world.run()
         self.model.run({})
-        counts = {name: count for name, count in counts.items() if name in self.model.queues}
+        counts = {name: count for name, count in counts.items() if count and name in self.model.queues}
         if counts:
             self.world.run(**counts)
             self.model.run(counts)
@@ -114,8 +121,15 @@ class Gateways(RuleBasedStateMachine):
 
     # --- connections ------------------------------------------------------------------------------------------------
 
-    @rule(which=small, name=names, after=st.one_of(st.none(), small, st.tuples(small, small)))
-    def connect(self, which, name, after):
+    @rule(
+        which=small,
+        name=names,
+        after=st.one_of(st.none(), small, st.tuples(small, small)),
+        limits=st.lists(st.integers(1, 4), max_size=3),
+        upto=st.one_of(st.none(), small),
+    )
+    def connect(self, which, name, after, limits=(), upto=None):
+        """Connect, and mostly do what connections are for."""
         pair = gateway, model, _ = self.one(which)
         position, given = None, None
         if isinstance(after, int):
@@ -128,6 +142,11 @@ class Gateways(RuleBasedStateMachine):
         found = self.same(expected if expected is REFUSED else None, lambda: gateway.connect(name, after=given))
         if expected is not REFUSED:
             self.connections.append((pair, found, expected))
+            for limit in limits:
+                self.take(-1, limit)
+                self.connections_stand_as_they_should()
+            if upto is not None:
+                self.acknowledge(-1, upto)
 
     @precondition(lambda self: self.connections)
     @rule(which=small, limit=st.integers(1, 4))

@@ -7,8 +7,7 @@ import pytest
 
 from tests.broker.session_world import World
 from tests.cli.commands import refused, run
-
-EMPTY = ""
+from tidegate.broker.sessions import open_sessions
 
 
 @pytest.fixture
@@ -48,8 +47,6 @@ def test_sessions_are_listed(world):
 
 
 def test_who_is_connected_is_shown(world):
-    from tidegate.broker.sessions import open_sessions
-
     with open_sessions("data") as gateway:
         gateway.connect("bob")
         gateway.flush()
@@ -76,3 +73,30 @@ def test_where_there_are_no_queues_there_are_no_sessions(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broker.toml").write_text('[run]\ndata = "broker"\nrunner = "process"\n')
     assert "which the first run makes" in refused("sessions", "list", "broker.toml")
+
+
+def test_a_run_makes_and_ends_the_queues_of_sessions(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broker.toml").write_text('[run]\ndata = "broker"\nrunner = "process"\nlateness = 0\n')
+    (tmp_path / "p.jsonl").write_text('{"id": "p", "source": "z", "time": "2026-11-15T08:00:00Z", "n": 1}\n')
+    epochs = []
+    for _ in range(2):
+        run("subscribe", "broker.toml", "--id", "s1", "--subscriber", "ann", "--where", "n > 0")
+        run("run", "broker.toml", "--available-now")
+        run("publish", "broker", "p.jsonl")
+        run("run", "broker.toml", "--available-now")
+        with open_sessions("broker") as gateway:
+            gateway.register("ann")
+            connection = gateway.connect("ann")
+            epochs.append(connection.hello().epoch)
+            connection.take()
+            connection.acknowledge(connection.hello().last)
+            gateway.unregister("ann")
+            assert gateway.tick() == [connection]
+            gateway.register("ann")
+            assert gateway.connect("ann").state == "waiting"
+            gateway.unregister("ann")
+        run("run", "broker.toml", "--available-now")
+        assert run("sessions", "list", "broker").stdout == ""
+        assert "a principal who was told anything" in refused("queue", "show", "broker", "ann")
+    assert epochs[0] != epochs[1]

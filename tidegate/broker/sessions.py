@@ -140,8 +140,9 @@ class Sessions(Closing):
         return connection
 
     def _expect(self, principal: str, event: SessionEvent) -> SessionRecord:
-        """The session of a principal, in which the event is right."""
+        """The session of a principal, in which the event is right; with the queues as they are now."""
         self._registered.follow()
+        self._queues.refresh()
         session = self._records.session(principal)
         if session is None:  # otherwise all that is asked for is right
             after(SESSIONS, self._registered.state(principal), event, whose(principal))
