@@ -34,6 +34,7 @@ class Gateways(RuleBasedStateMachine):
         self.gateways = []
         self.connections = []
         self.start()
+        self.start()
 
     def teardown(self):
         self.world.close()
@@ -85,9 +86,16 @@ class Gateways(RuleBasedStateMachine):
         if counts is not None:
             self.run(counts)
 
-    @rule(which=small, name=names, how=st.sampled_from(["gateway", "registry", "before", "after"]))
-    def unregister(self, which, name, how):
-        """By a gateway, one that is killed before or after the registry has done it, or without any."""
+    @rule(
+        which=small,
+        name=names,
+        how=st.sampled_from(["gateway", "registry", "before", "after"]),
+        again=st.booleans(),
+    )
+    def unregister(self, which, name, how, again):
+        """By a gateway, one that is killed before or after the registry has done it, or without any; and maybe come
+        back at once.
+        """
         is_registered = self.model.registration(name) is not None
         if how == "gateway":
             gateway, model, _ = self.one(which)
@@ -101,6 +109,9 @@ class Gateways(RuleBasedStateMachine):
                 gateway.unregister(name)
             self.model.unregister(model, name, killed=how)
             self.model.kill(model)
+        if again:
+            self.register(which, name, by="gateway", counts=None)
+            self.connect(which, name, None, limits=(1,))
 
     @rule(counts=counts)
     def run(self, counts):
@@ -212,8 +223,7 @@ class Gateways(RuleBasedStateMachine):
             one for _, _, one in self.connections if one in expected
         ]
         assert len(found) == len(expected), (found, expected)
-        gateway.flush()
-        self.model.flush(model)
+        self.presence(which)
 
     @rule(which=small)
     def presence(self, which):
