@@ -80,6 +80,16 @@ def test_connections_of_a_gateway_that_is_killed_vanish(world):
     assert other.state("ann") is SessionState.REGISTERED
 
 
+def test_who_only_looks_sees_nothing_of_a_gateway_that_is_killed(world):
+    """As the command line does: nobody beats who would remove what is left."""
+    killed, other = world.gateway(), world.gateway()
+    killed.connect("ann")
+    killed.tick()
+    for step, expected in ((10 * SECOND, 1), (1, 0), (-10 * SECOND - 1, 1), (-10 * SECOND - 1, 0)):
+        world.now += step
+        assert there(other) == {"ann": expected}
+
+
 def test_a_gateway_that_was_taken_for_lost_is_back_with_its_next_beat(world):
     halted, other = world.gateway(), world.gateway()
     connection = halted.connect("ann")
@@ -181,6 +191,15 @@ def test_after_a_kill_time_counts_from_when_that_was_noticed(world):
     assert gateway.state("ann") is SessionState.REGISTERED
     world.pass_time(121, gateway)
     assert gateway.state("ann") is SessionState.UNKNOWN
+
+
+def test_no_jump_of_the_clock_makes_a_session_expire(world):
+    gateway = world.gateway()
+    world.pass_time(60, gateway)
+    world.now += 1000 * 24 * HOUR
+    gateway.tick()
+    assert gateway.expire() == []
+    assert gateway.state("ann") is SessionState.REGISTERED
 
 
 def test_those_who_only_publish_have_no_session(world):

@@ -36,9 +36,9 @@ from tidegate.store.notifications import NotificationStore
 from tidegate.store.queue_directory import Queue
 from tidegate.store.queue_reader import QueueReader
 from tidegate.store.queues import Queues
-from tidegate.store.withdrawn_rows import WithdrawnRows
 from tidegate.store.registrations import Registration
 from tidegate.store.session_records import ConnectionRecord
+from tidegate.store.withdrawn_rows import WithdrawnRows
 
 __all__ = ["KINDS", "Kind"]
 
