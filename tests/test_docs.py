@@ -6,6 +6,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 
 import tidegate as tg
 from bench.page import PAGE, page
+from tests.broker.session_world import World
 from tests.drawn_publications import ONTOLOGY
 from tidegate.cli.app import app
 from tidegate.cli.publication_files import publication, table
@@ -70,6 +72,11 @@ def conflicting() -> None:
     with tempfile.TemporaryDirectory() as directory, Principals(f"{directory}/registry.db") as principals:
         principals.put("ann", read="a > 1")
         principals.make_token("ann", ["subscriber"], read="a > 2")
+
+
+def connecting() -> None:
+    with tempfile.TemporaryDirectory() as directory, closing(World(Path(directory))) as world:
+        world.gateway().connect("ann")
 
 
 def failed(text: str) -> None:
@@ -211,7 +218,7 @@ def test_error_examples_fail_as_they_say(code, name, builtin, example):
     import builtins
 
     names = {"tg": tg, "datetime": datetime, "UTC": UTC}
-    names |= {"subscribed": subscribed, "failed": failed, "conflicting": conflicting}
+    names |= {"subscribed": subscribed, "failed": failed, "conflicting": conflicting, "connecting": connecting}
     with pytest.raises(tg.TidegateError) as caught:
         eval(example, names)
     assert (caught.value.code, type(caught.value).__name__) == (code, name)

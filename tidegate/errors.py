@@ -15,6 +15,7 @@ __all__ = [
     "ParseError",
     "PipelineError",
     "PublicationError",
+    "SessionError",
     "SettingError",
     "SnapshotError",
     "StoreError",
@@ -148,6 +149,12 @@ class ConflictError(TidegateError, ValueError):
     code = "conflict"
 
 
+class SessionError(TidegateError, ValueError):
+    """A principal has no session, or its session or a connection of it is in no state for what is asked."""
+
+    code = "session"
+
+
 class SubscriptionWarning(UserWarning):
     """A subscription was taken that can hardly be meant as it is written."""
 
@@ -169,5 +176,6 @@ CATALOGUE: dict[str, type[TidegateError]] = {
         OntologyError,
         MessageError,
         ConflictError,
+        SessionError,
     )
 }

@@ -156,7 +156,7 @@ def test_what_a_file_names_is_taken_from_there(tmp_path):
 
 def test_many_queues_are_acknowledged_at_once(broker):
     with tg.OpenQueues(broker) as queues:
-        with pytest.raises(tg.StoreError, match="a number from 0 to 1"):
+        with pytest.raises(tg.SettingError, match="a number from 0 to 1"):
             queues.acknowledge_all({("ann", "stream"): 2, ("bob", "mqtt"): 2})
         assert queues.states("ann")[0].acknowledged == 0
         queues.acknowledge_all({("ann", "stream"): 2, ("bob", "mqtt"): 1})

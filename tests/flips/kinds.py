@@ -19,6 +19,8 @@ from tidegate.store.log import read
 from tidegate.store.queue_directory import Queue
 from tidegate.store.queue_reader import QueueReader
 from tidegate.store.queues import Queues
+from tidegate.store.registrations import Registration
+from tidegate.store.session_records import SessionRecord
 
 __all__ = ["KINDS", "FlippedKind"]
 
@@ -118,7 +120,9 @@ class WrittenQueues(FlippedKind):
 
 
 class TheCursors(FlippedKind):
-    """Cursors of many queues. One that is not found begins with none acknowledged: then deliveries come again."""
+    """Cursors of many queues, and sessions. A cursor that is not found begins with none acknowledged: then deliveries
+    come again.
+    """
 
     queues = tuple(Queue(number, f"p{number}", "stream", f"{number:016x}") for number in range(60))
 
@@ -126,11 +130,16 @@ class TheCursors(FlippedKind):
         directory.mkdir()
         with Cursors(directory / "cursors.db") as cursors:
             cursors.acknowledge({queue: (queue.number + 1, 100) for queue in self.queues})
+            said = [Registration(queue.number + 1, queue.principal, True) for queue in self.queues]
+            cursors.sessions.follow(said, 60, 10**15)
 
     def answers(self, directory: Path) -> list[Any]:
         with Cursors(directory / "cursors.db") as cursors:
             some = [cursors.of(self.queues), *(cursors.of([queue]) for queue in self.queues[::20])]
-        return [all(number in (0, queue.number + 1) for queue, number in found.items()) for found in some]
+            sessions, version = cursors.sessions.sessions(), cursors.sessions.version
+        written = [SessionRecord(queue.principal, queue.number + 1, 10**15, seen_at=10**15) for queue in self.queues]
+        are_right = [all(number in (0, queue.number + 1) for queue, number in found.items()) for found in some]
+        return [*are_right, all(session in written for session in sessions), version in (0, 60)]
 
 
 class TheRun(FlippedKind):

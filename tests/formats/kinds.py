@@ -39,6 +39,8 @@ from tidegate.store.notifications import NotificationStore
 from tidegate.store.queue_directory import Queue
 from tidegate.store.queue_reader import QueueReader
 from tidegate.store.queues import Queues
+from tidegate.store.registrations import Registration
+from tidegate.store.session_records import ConnectionRecord
 from tidegate.store.withdrawn_rows import WithdrawnRows
 
 __all__ = ["KINDS", "Kind"]
@@ -349,19 +351,33 @@ class TheValidSet(Kind):
 
 
 class TheCursors(Kind):
-    """How far two queues are acknowledged."""
+    """How far two queues are acknowledged; and sessions: one has ended, one is connected.
+
+    A file of schema 1 has none.
+    """
 
     queues = Queue(0, "ann", "stream", "a1"), Queue(1, "bob", "mqtt", "b1"), Queue(2, "cid", "stream", "c1")
 
     def write(self, directory: Path) -> None:
         with Cursors(directory / "cursors.db") as cursors:
             cursors.acknowledge({self.queues[0]: (5, 9), self.queues[1]: (2, 2)})
+            records, connected = cursors.sessions, [ConnectionRecord("c", "g", "cid", "stream", 7)]
+            said = [Registration(number, name, True) for number, name in enumerate(("ann", "bob", "cid", "dan"), 1)]
+            records.follow([*said, Registration(5, "ann", False)], 5, 10**15)
+            some = {"all_open": connected, "begun": connected, "ended": (), "seen": ["cid"]}
+            cursors.acknowledge({}, lambda connection: records.beat(connection, "g", 10**15 + 9, **some))
 
     def answers(self, directory: Path) -> Any:
         with Cursors(directory / "cursors.db") as cursors:
             before = list(cursors.of(self.queues).values())
             cursors.acknowledge({self.queues[0]: (7, 9)})
-            return before, list(cursors.of(self.queues).values())
+            found = before, list(cursors.of(self.queues).values())
+            records = cursors.sessions
+            records.follow([Registration(6, "eve", True)], 6, 2 * 10**15)
+            records.follow([Registration(6, "eve", False)], 7, 2 * 10**15)  # of a version that is known
+            if (sessions := records.sessions()) == records.sessions(names=["eve"]):
+                return found
+            return *found, sessions, records.connections(10**15), records.version
 
 
 class TheDataDirectory(Kind):

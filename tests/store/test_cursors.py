@@ -29,14 +29,14 @@ def test_another_epoch_has_another_cursor(tmp_path):
         cursors.acknowledge({ANN: (5, 9)})
         again = ANN._replace(number=7, epoch="a2")
         assert cursors.of([again]) == {again: 0}
-        cursors.forget([ANN])
+        cursors.forget([ANN.epoch])
         assert cursors.of([ANN]) == {ANN: 0}
 
 
 @pytest.mark.parametrize("number", [10, -1])
 def test_beyond_the_end_nothing_of_a_call_is_acknowledged(tmp_path, number):
     with Cursors(tmp_path / "cursors.db") as cursors:
-        with pytest.raises(StoreError, match="from 0 to 9, the last of the queue"):
+        with pytest.raises(SettingError, match="from 0 to 9, the last of the queue"):
             cursors.acknowledge({BOB: (1, 1), ANN: (number, 9)})
         assert cursors.of([ANN, BOB]) == {ANN: 0, BOB: 0}
 
@@ -58,7 +58,7 @@ def test_a_number_that_was_not_written_so_is_never_believed(tmp_path):
 @pytest.mark.parametrize("number", ["5", 5.0, None, True])
 def test_what_is_no_number_is_refused(tmp_path, number):
     with Cursors(tmp_path / "cursors.db") as cursors:
-        with pytest.raises(StoreError, match="from 0 to 9, the last of the queue"):
+        with pytest.raises(SettingError, match="from 0 to 9, the last of the queue"):
             cursors.acknowledge({ANN: (number, 9)})
         assert cursors.of([ANN]) == {ANN: 0}
 

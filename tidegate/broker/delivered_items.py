@@ -28,7 +28,7 @@ from tidegate.store.queue_frames import Delivery
 from tidegate.store.queue_reader import QueueReader
 from tidegate.store.version_readers import now
 
-__all__ = ["DeliveredItems", "ItemPage", "QueuePosition"]
+__all__ = ["DeliveredItems", "Item", "ItemPage", "QueuePosition"]
 
 Item = dict[str, Any]
 #: How a delivery names a publication: by its row in the log; where the source is no log by the JSON that is kept with

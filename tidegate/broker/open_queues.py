@@ -1,7 +1,7 @@
 """``tg.OpenQueues``: the queues that a run writes, for those who read and acknowledge them.
 
-Programs use it, and so do the commands ``queue`` and ``status``. It never writes to queues, only cursors. It asks the
-registry's database what principals may read.
+Programs use it, so do the commands ``queue`` and ``status``, and ``Sessions``, which knows connections as well. It
+never writes to queues, only cursors. It asks the registry's database what principals may read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from sqlalchemy import Connection
+
 from tidegate.broker.delivered_items import DeliveredItems, ItemPage, QueuePosition
 from tidegate.broker.read_filter import ReadFilter
 from tidegate.closing import Closing
@@ -20,7 +22,7 @@ from tidegate.errors import SettingError, StoreError, shown
 from tidegate.runs.config import Config, load
 from tidegate.runs.sink_sections import QueuesOutput
 from tidegate.runs.source_sections import GeneratorInput, LogInput
-from tidegate.store.cursors import Cursors
+from tidegate.store.cursors import Cursors, check_number_of
 from tidegate.store.database_url import address, file
 from tidegate.store.log_rows import LogRows
 from tidegate.store.principals import Principals
@@ -73,6 +75,7 @@ class OpenQueues(Closing):
         with ExitStack() as opened:
             self._reader = opened.enter_context(QueueReader(sink.path, most=sink.most))
             self._cursors = opened.enter_context(Cursors(Path(sink.path).with_name(_CURSORS)))
+            self.records = self._cursors.sessions
             self._wakeup = opened.enter_context(Wakeup(sink.path))
             self._withdrawn, rows = WithdrawnRows(sink.valid_path), None
             if isinstance(config.source, LogInput | GeneratorInput):
@@ -105,7 +108,11 @@ class OpenQueues(Closing):
             position = QueuePosition(self._cursors.of([queue])[queue])
         else:
             position = QueuePosition.parsed(str(after))
-        return self._items.page(queue, position, limit, self._read_filter(principal))
+        return self.page_of(queue, position, limit)
+
+    def page_of(self, queue: Queue, after: QueuePosition, limit: int) -> ItemPage:
+        """The same of a queue and a position in it."""
+        return self._items.page(queue, after, limit, self._read_filter(queue.principal))
 
     def _read_filter(self, principal: str) -> ReadFilter | None:
         """What a principal may read now; None for everything."""
@@ -146,15 +153,70 @@ class OpenQueues(Closing):
             if not isinstance(name, tuple) or len(name) != 2:
                 raise SettingError("a principal and a destination", shown(name))
         queues = {self._queue(*name): number for name, number in numbers.items()}
-        self._cursors.acknowledge({queue: (number, self._reader.last(queue)) for queue, number in queues.items()})
+        principals = {queue.principal for queue in queues}
+        self.write(queues, lambda connection: self.records.note_seen(connection, principals, now()))
+
+    def write(self, numbers: Mapping[Queue, int], along: Callable[[Connection], None] | None = None) -> None:
+        """Acknowledge deliveries of queues in one commit, and have ``along`` write to the same file in it."""
+        self._cursors.acknowledge(
+            {queue: (number, self._reader.last(queue)) for queue, number in numbers.items()}, along
+        )
+
+    def check(self, queue: Queue, number: int) -> None:
+        """Refuse to acknowledge a number that no delivery of the queue has."""
+        if type(number) is int and number > self._reader.last(queue):
+            self.refresh()
+        check_number_of(queue, number, self._reader.last(queue))
+
+    # --- queues by themselves ---------------------------------------------------------------------------------------
+
+    def find(self, principal: str, destination: str) -> Queue | None:
+        """The queue of a principal to a destination, if there is one."""
+        return self._reader.find(principal, destination)
+
+    def __contains__(self, queue: Queue) -> bool:
+        """Whether a queue is there and has not ended."""
+        return queue in self._reader
+
+    def of(self, principal: str) -> list[Queue]:
+        """The queues of a principal."""
+        return self._reader.of(principal)
+
+    def last(self, queue: Queue) -> int:
+        """The number of the last delivery of a queue."""
+        return self._reader.last(queue)
+
+    def oldest(self, queue: Queue) -> int:
+        """The number of the oldest delivery that is kept."""
+        return self._reader.oldest(queue)
+
+    def acknowledged(self, queue: Queue) -> int:
+        """The number up to which a queue is durably acknowledged."""
+        return self._cursors.of([queue])[queue]
+
+    @property
+    def version(self) -> int:
+        """The version of the registry up to which queues were made and ended."""
+        return self._reader.last_cut[1]
+
+    def forget_ended(self) -> None:
+        """Remove the cursors of queues that have ended."""
+        known = self._cursors.epochs()
+        self.refresh()  # after what is known was read: nobody acknowledges what was not committed
+        self._cursors.forget(known - {queue.epoch for queue in self._reader})
 
     # --- how queues stand -------------------------------------------------------------------------------------------
 
     def states(self, principal: str) -> list[QueueState]:
         """How the queues of a principal stand; an error if there is none."""
-        queues = [queue for queue in self._reader if queue.principal == principal]
-        if not queues:
+        found = self.states_of(principal)
+        if not found:
             raise self._nobody(principal)
+        return found
+
+    def states_of(self, principal: str) -> list[QueueState]:
+        """The same; none if there is none."""
+        queues = self.of(principal)
         acknowledged = self._cursors.of(queues)
         return [self._state(queue, acknowledged[queue]) for queue in queues]
 

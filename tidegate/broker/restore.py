@@ -105,5 +105,5 @@ def _with_new_epochs(data: DataDirectory) -> int:
         known = queues.renew_epochs()
     if data.cursors.exists():
         with Cursors(data.cursors) as cursors:
-            cursors.forget(known)
+            cursors.forget(queue.epoch for queue in known)
     return len(known)

@@ -32,6 +32,7 @@ from tidegate.cli.publish import publish
 from tidegate.cli.queue import queue
 from tidegate.cli.rehearse import rehearse
 from tidegate.cli.run import run
+from tidegate.cli.sessions import sessions
 from tidegate.cli.shapes import shapes
 from tidegate.cli.status import status
 from tidegate.cli.subscribe import subscribe
@@ -128,6 +129,7 @@ app.command("list")(list_)
 app.add_typer(log)
 app.add_typer(queue)
 app.add_typer(principals)
+app.add_typer(sessions)
 app.add_typer(shapes)
 app.add_typer(ontology)
 

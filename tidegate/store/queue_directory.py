@@ -53,6 +53,7 @@ class QueueDirectory:
         """By queue the number of its last delivery."""
         self._queues: dict[tuple[str, str], Queue] = {}
         self._by_number: dict[int, Queue] = {}
+        self._destinations: dict[str, tuple[str, ...]] = {}
 
     def __iter__(self) -> Iterator[Queue]:
         return iter(list(self._queues.values()))
@@ -67,8 +68,16 @@ class QueueDirectory:
         """The queue of a principal to a destination."""
         return self._queues.get((principal, destination))
 
+    def of(self, principal: str) -> list[Queue]:
+        """The queues of a principal."""
+        there = (self.find(principal, destination) for destination in self._destinations.get(principal, ()))
+        return [queue for queue in there if queue is not None]
+
     def make(self, queue: Queue) -> None:
         """Note a new queue."""
+        known = self._destinations.get(queue.principal, ())
+        if queue.destination not in known:
+            self._destinations[queue.principal] = *known, queue.destination
         self._queues[queue.principal, queue.destination] = self._by_number[queue.number] = queue
         self.next = max(self.next, queue.number + 1)
         if queue.number >= len(self.last):
@@ -76,15 +85,15 @@ class QueueDirectory:
             larger[: len(self.last)] = self.last
             self.last = larger
 
-    def of(self, principal: str) -> list[Queue]:
-        """The queues of a principal."""
-        return [queue for queue in self if queue.principal == principal]
-
     def end(self, number: int) -> None:
         """Note that a queue has ended."""
         queue = self._by_number.pop(number, None)
         if queue is not None and self._queues.get(queue[1:3]) == queue:
             del self._queues[queue.principal, queue.destination]
+            left = tuple(one for one in self._destinations[queue.principal] if one != queue.destination)
+            self._destinations[queue.principal] = left
+            if not left:
+                del self._destinations[queue.principal]
 
     def take(self, frame: QueueFrame) -> None:
         """Note which queues a frame made and ended, and the last numbers in it."""

@@ -141,15 +141,22 @@ class QueueReader(Closing):
 
     def queue(self, principal: str, destination: str = "stream") -> Queue:
         """The queue of a principal to a destination."""
-        is_text = isinstance(principal, str) and isinstance(destination, str)
-        found = self._known.find(principal, destination) if is_text else None
+        found = self.find(principal, destination)
         if found is None:
             raise StoreError("a principal with a queue", shown(principal), f"{destination} of {self.directory}")
         return found
 
     def find(self, principal: str, destination: str) -> Queue | None:
         """The queue of a principal to a destination; None if there is none."""
-        return self._known.find(principal, destination)
+        is_text = isinstance(principal, str) and isinstance(destination, str)
+        return self._known.find(principal, destination) if is_text else None
+
+    def of(self, principal: str) -> list[Queue]:
+        """The queues of a principal."""
+        return self._known.of(principal)
+
+    def __contains__(self, queue: object) -> bool:
+        return isinstance(queue, Queue) and queue in self._known
 
     def lasts(self) -> NDArray[np.int64]:
         """By the number of a queue the number of its last delivery."""
