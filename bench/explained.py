@@ -170,8 +170,6 @@ deliveries, durable. Subscriptions are of a principal of their own each time; *C
 - *taken into the set*: the first commit, which reads the log. *opened again*: the sink of the next run.
 - *exact*: the matches of the first 200 subscriptions of each commit were counted in numpy.
 
-The machine was busy: the time of one subscription is mostly that of waiting for a processor.
-
 """,
     "ontology": """\
 Classes, things and regions are generated. *plain IN* has the same sets of terms written out. *asking while
