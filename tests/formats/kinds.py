@@ -377,7 +377,7 @@ class TheCursors(Kind):
             records.follow([Registration(6, "eve", False)], 7, 2 * 10**15)  # of a version that is known
             if (sessions := records.sessions()) == records.sessions(names=["eve"]):
                 return found
-            return *found, sessions, records.connections(10**15), records.version
+            return *found, [*map(tuple, sessions)], [*map(tuple, records.connections(10**15))], records.version
 
 
 class TheDataDirectory(Kind):
