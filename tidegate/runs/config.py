@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import SettingError
+from tidegate.runs.serve_section import ServeSection
 from tidegate.runs.sink_sections import SINKS, CallbackOutput, HistoryOutput, KafkaOutput, Output
 from tidegate.runs.source_sections import SOURCES, GeneratorInput, Input, KafkaInput, LogInput
 from tidegate.runs.toml_sections import (
@@ -145,12 +146,13 @@ class RunSection:
     def settings(self, source: Source) -> dict[str, Any]:
         """The arguments of a run, on Spark or in process."""
         names = ("checkpoint", "quarantine", "interval", "lateness", "patterns", "clock", "combinations", "keep")
-        return {**{name: getattr(self, name) for name in names}, "ahead": self._ahead(source)}
+        ahead = self.allowed_ahead() if self.ahead is not None or source.dates else None
+        return {**{name: getattr(self, name) for name in names}, "ahead": ahead}
 
-    def _ahead(self, source: Source) -> float | None:
+    def allowed_ahead(self) -> float | None:
         """Seconds that publications may be dated ahead: if nothing is said a minute beyond the lateness."""
         if self.ahead is None:
-            return self.lateness + _MINUTE if source.dates else None
+            return self.lateness + _MINUTE
         return None if self.ahead == inf else self.ahead
 
 
@@ -174,6 +176,7 @@ SECTIONS = {
     "ontology": OntologySection,
     "run": RunSection,
     "spark": SparkSection,
+    "serve": ServeSection,
 }
 
 
@@ -189,6 +192,7 @@ class Config:
     sinks: tuple[Output, ...]
     run: RunSection
     spark: SparkSection
+    serve: ServeSection
 
     def made(self) -> DataDirectory | None:
         """The data directory of the run, which is made if need be; None if it has none."""

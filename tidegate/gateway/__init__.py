@@ -1,0 +1,1 @@
+"""The gateway: a process that applications, devices and people connect to over HTTP, SSE and WebSocket."""

@@ -1,0 +1,13 @@
+"""All requests of the API, from the modules that answer them."""
+
+from __future__ import annotations
+
+from tidegate.gateway import health
+from tidegate.gateway.routes import Routes
+
+__all__ = ["routes"]
+
+
+def routes() -> Routes:
+    """The routes of the API."""
+    return Routes([*health.ROUTES])

@@ -1,0 +1,132 @@
+"""The ASGI application: finds the route of a request, who makes it and whether they may, and turns errors into answers.
+
+What the API does is in the modules whose routes ``api`` lists. Knows sockets as ASGI shows them, no server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+from anyio.to_thread import run_sync
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tidegate.errors import TidegateError
+from tidegate.gateway.access import Caller, bearer_of, nobody
+from tidegate.gateway.api_request import ApiRequest
+from tidegate.gateway.cross_origin import CrossOrigin
+from tidegate.gateway.parameters import read_query
+from tidegate.gateway.problems import RequestError, response_of
+from tidegate.gateway.routes import FoundRoute, Route, Routes
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+    from tidegate.gateway.open_broker import OpenBroker
+
+__all__ = ["TOKEN_PARAMETER", "Answered", "Application", "caller_of"]
+
+_LOG = logging.getLogger("tidegate.gateway")
+#: Where browsers, which set no headers there, give the token of a stream.
+TOKEN_PARAMETER = "access_token"
+
+#: Told of each answer: its route (None if there was none), the method, the status and the seconds it took.
+Answered = Callable[[Route | None, str, int, float], None]
+
+
+def _unnoticed(route: Route | None, method: str, status: int, seconds: float) -> None:
+    pass
+
+
+class Application:
+    """Answers HTTP requests by ``routes``; ``websocket`` is called for each WebSocket."""
+
+    def __init__(
+        self, broker: OpenBroker, routes: Routes, websocket: ASGIApp | None = None, answered: Answered = _unnoticed
+    ) -> None:
+        self._broker, self._routes, self._websocket, self._answered = broker, routes, websocket, answered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket" and self._websocket is not None:
+            await self._websocket(scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = ApiRequest(scope, receive, send)
+        request.broker = self._broker
+        origins = CrossOrigin(self._broker.limits.origins)
+        began, found = perf_counter(), list[Route]()
+        try:
+            with self._broker.budget.lent() as request.loan:
+                response = await self._answer(request, origins, found)
+        except TidegateError as error:
+            response = response_of(error)
+        except Exception:
+            _LOG.exception("%s %s failed", request.method, scope["path"])
+            response = response_of(RequestError(500, "internal", "an answer", "an error of the broker, in its log"))
+        response.headers.update(origins.told(request.headers))
+        response.headers.setdefault("Cache-Control", "no-store")
+        self._answered(found[0] if found else None, request.method, response.status_code, perf_counter() - began)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: ApiRequest, origins: CrossOrigin, noted: list[Route]) -> Response:
+        raw = request.scope.get("raw_path") or request.scope["path"].encode()
+        if request.method == "OPTIONS":
+            return origins.preflight(request.headers, self._routes.methods(raw))
+        query = _query(request)
+        route, request.named = found = self._routes.find(request.method, raw, query)
+        noted.append(route)
+        if route.role is not None:
+            request._caller = await caller_of(request, self._broker, _secret(request, found, query, origins))
+            request._caller.expect(route.role)
+            self._check_rate(request._caller)
+        request.query = read_query(route.query, [pair for pair in query if pair[0] != TOKEN_PARAMETER])
+        limit = None if route.is_long else self._broker.limits.request_seconds or None
+        try:
+            async with asyncio.timeout(limit):
+                return await route.handler(request)
+        except TimeoutError:
+            raise RequestError(503, "slow", f"an answer within {limit:g} seconds", "a longer work") from None
+
+    def _check_rate(self, caller: Caller) -> None:
+        rate = self._broker.limits.requests_per_second
+        if rate and (wait := self._broker.rates.take(f"requests of {caller.name}", rate)) > 0:
+            headers = {"Retry-After": str(max(1, round(wait)))}
+            raise RequestError(429, "rate", f"at most {rate:,g} requests a second", "more", headers=headers)
+
+
+def _query(request: HTTPConnection) -> list[tuple[str, str]]:
+    try:
+        text = request.scope["query_string"].decode("ascii")
+        return parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict", max_num_fields=64)
+    except ValueError as wrong:
+        raise RequestError(400, "parameter", "a query of names and values in UTF-8", str(wrong), "the query") from None
+
+
+def _secret(request: ApiRequest, found: FoundRoute, query: list[tuple[str, str]], origins: CrossOrigin) -> str | None:
+    """The token of a request. In the address it may stand only for a stream, whose origin is then checked."""
+    secret = bearer_of(request.headers.get("authorization"))
+    if secret is None and found.route.path == "/v1/stream":
+        secret = next((value for name, value in query if name == TOKEN_PARAMETER), None)
+    if found.route.path == "/v1/stream":
+        origins.expect(request.headers)
+    return secret
+
+
+async def caller_of(connection: HTTPConnection, broker: OpenBroker, secret: str | None) -> Caller:
+    """Who makes a request with this token."""
+    if secret is None:
+        raise nobody("none")
+    address = connection.client.host if connection.client else ""
+    access = broker.access
+    caller = access.find(secret, address)
+    if caller is None:
+        found = await run_sync(access.look_up, secret, limiter=broker.threads)
+        caller = access.note(secret, address, found)
+    return caller

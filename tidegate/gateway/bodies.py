@@ -1,0 +1,131 @@
+"""Reading the body of a request: within a size and a time, decompressed, and within what all bodies may take together.
+
+Gives bytes, or values of a type that msgspec checks. What the bytes mean is for those who ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import re
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.requests import ClientDisconnect, Request
+
+from tidegate.errors import shown
+from tidegate.gateway.problems import RequestError
+
+__all__ = ["BodyBudget", "content_type", "decoded", "read_body"]
+
+T = TypeVar("T")
+JSON = "application/json"
+_PLACE = re.compile(r"^(?P<what>.*) - at `(?P<at>.*)`$", re.DOTALL)
+
+
+class BodyBudget:
+    """How many bytes all bodies that are being read may take together. Used by one thread."""
+
+    def __init__(self, most: int) -> None:
+        self.most, self.used = most, 0
+
+    @contextmanager
+    def lent(self) -> Iterator[_Loan]:
+        """A loan for one body, which is given back at the end."""
+        loan = _Loan(self)
+        try:
+            yield loan
+        finally:
+            self.used -= loan.size
+
+
+class _Loan:
+    def __init__(self, budget: BodyBudget) -> None:
+        self._budget, self.size = budget, 0
+
+    def take(self, count: int) -> None:
+        """Take more bytes, or refuse the body."""
+        if self._budget.used + count > self._budget.most:
+            got = "one beyond that"
+            raise RequestError(503, "busy", f"at most {self._budget.most:,} bytes of bodies at once", got)
+        self._budget.used += count
+        self.size += count
+
+
+def content_type(request: Request) -> str:
+    """The media type of the body, in small letters and without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_body(request: Request, loan: _Loan, most: int, seconds: float) -> bytes:
+    """The body, decompressed: at most ``most`` bytes of it, within so many seconds."""
+    length = request.headers.get("content-length")
+    if length is not None and length.isdecimal() and int(length) > most:
+        raise _too_large(most)
+    try:
+        async with asyncio.timeout(seconds or None):
+            return await _received(request, loan, most)
+    except TimeoutError:
+        raise RequestError(408, "slow", f"a body within {seconds:g} seconds", "one that took longer") from None
+    except ClientDisconnect:
+        raise RequestError(400, "body", "a whole body", "a connection that was closed before") from None
+
+
+async def _received(request: Request, loan: _Loan, most: int) -> bytes:
+    chunks, size = list[bytes](), 0
+    async for chunk in _decompressed(request, most):
+        size += len(chunk)
+        if size > most:
+            raise _too_large(most)
+        loan.take(len(chunk))
+        chunks.append(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _decompressed(request: Request, most: int) -> AsyncIterator[bytes]:
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding in ("", "identity"):
+        async for chunk in request.stream():
+            if chunk:
+                yield chunk
+        return
+    if encoding not in ("gzip", "deflate"):
+        raise RequestError(415, "encoding", "gzip or deflate as Content-Encoding", shown(encoding))
+    stream = zlib.decompressobj(wbits=31 if encoding == "gzip" else 15)
+    try:
+        async for chunk in request.stream():
+            rest = chunk
+            while rest and not stream.eof:
+                yield stream.decompress(rest, min(most + 1, 1 << 16))
+                rest = stream.unconsumed_tail
+        yield stream.flush()
+    except (zlib.error, gzip.BadGzipFile, EOFError) as wrong:
+        raise RequestError(400, "body", f"a body that is compressed with {encoding}", str(wrong)) from None
+    if not stream.eof:
+        raise RequestError(400, "body", f"a body that is compressed with {encoding}", "one that ends early")
+
+
+def _too_large(most: int) -> RequestError:
+    return RequestError(413, "too_large", f"a body of at most {most:,} bytes", "a larger one")
+
+
+def decoded(body: bytes, kind: type[T]) -> T:
+    """The value of a JSON body, whose members are those of ``kind``, a class of msgspec."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as wrong:
+        said = _PLACE.match(str(wrong))
+        what, at = (said["what"], said["at"].removeprefix("$.")) if said else (str(wrong), "")
+        raise RequestError(422, "body", _described(kind), what, at) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+        raise RequestError(400, "json", "JSON", str(wrong)) from None
+    except RecursionError:
+        raise RequestError(400, "json", "JSON that is nested less deeply", "a deeper one") from None
+
+
+def _described(kind: Any) -> str:
+    fields = getattr(kind, "__struct_encode_fields__", None)
+    return f"an object with {', '.join(fields)}" if fields else "a body of the form that the API has"

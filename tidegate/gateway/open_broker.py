@@ -1,0 +1,58 @@
+"""What one gateway process has open of a broker: its data directory, and what it needs to answer requests.
+
+Made once per process by ``gateway_process``; the functions of the API find it in each request. Several processes may
+have the same directory open, and the runner is another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import anyio
+
+from tidegate.closing import Closing
+from tidegate.errors import SettingError
+from tidegate.gateway.access import Access
+from tidegate.gateway.bodies import BodyBudget
+from tidegate.gateway.rates import Rates
+from tidegate.runs.config import Config
+from tidegate.runs.serve_section import ServeSection
+from tidegate.store.principals import Principals
+from tidegate.store.version_readers import now
+
+__all__ = ["OpenBroker"]
+
+#: Threads that wait for disks and databases, or compute, for requests.
+_THREADS = 16
+
+
+class OpenBroker(Closing):
+    """The parts of a broker that a gateway uses. ``clock`` tells microseconds since 1970."""
+
+    def __init__(self, config: Config, *, clock: Callable[[], int] = now) -> None:
+        data = config.made()
+        if data is None:
+            raise SettingError("a data directory, [run] data, of a broker", "none", str(config.file))
+        self.config, self.data, self.clock = config, data, clock
+        self.limits: ServeSection = config.serve
+        self.ahead = config.run.allowed_ahead()
+        """Seconds that publications may be dated ahead of the moment at which they come; None for any number."""
+        self.threads = anyio.CapacityLimiter(_THREADS)
+        self.budget, self.rates = BodyBudget(self.limits.max_bodies), Rates()
+        with ExitStack() as opened:
+            opened.enter_context(config.shapes.used())
+            opened.enter_context(config.ontology.used())
+            self.registry = opened.enter_context(config.subscriptions.open())
+            self.principals = opened.enter_context(Principals(self.registry))
+            self.log = opened.enter_context(data.open_log(version=lambda: self.registry.version))
+            self._opened = opened.pop_all()
+        self.access = Access(self.principals)
+
+    def reload(self, limits: ServeSection) -> None:
+        """Use other limits from now on."""
+        self.limits = limits
+        self.budget.most = limits.max_bodies
+
+    def close(self) -> None:
+        self._opened.close()

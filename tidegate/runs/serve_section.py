@@ -1,0 +1,33 @@
+"""The section ``[serve]`` of a TOML file: where a broker listens, and the limits of what comes in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tidegate.runs.toml_sections import count, key, location, number, port, texts, truth
+
+__all__ = ["ServeSection"]
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class ServeSection:
+    """How a gateway listens, and what it takes from whom. Sizes are in bytes, times in seconds."""
+
+    listen: tuple[str, int] = key(port, ("127.0.0.1", 8400))
+    workers: int = key(count, 1)
+    certificate: str | None = key(location, None)
+    private_key: str | None = key(location, None)
+    origins: tuple[str, ...] = key(texts, ())
+    max_connections: int = key(count, 10_000)
+    max_body: int = key(count, 16 * _MIB)
+    max_bodies: int = key(count, 256 * _MIB)
+    max_publications: int = key(count, 100_000)
+    header_seconds: float = key(number, 10.0)
+    body_seconds: float = key(number, 30.0)
+    request_seconds: float = key(number, 30.0)
+    requests_per_second: float = key(number, 20_000.0)
+    heartbeat: float = key(number, 15.0)
+    room: int = key(count, _MIB)
+    request_log: bool = key(truth, False)
