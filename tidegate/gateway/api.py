@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidegate.gateway import health
+from tidegate.gateway.documents import with_documents
 from tidegate.gateway.routes import Routes
 
 __all__ = ["routes"]
@@ -10,4 +11,4 @@ __all__ = ["routes"]
 
 def routes() -> Routes:
     """The routes of the API."""
-    return Routes([*health.ROUTES])
+    return Routes(with_documents([*health.ROUTES]))
