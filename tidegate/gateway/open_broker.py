@@ -15,6 +15,7 @@ from tidegate.closing import Closing
 from tidegate.errors import SettingError
 from tidegate.gateway.access import Access
 from tidegate.gateway.bodies import BodyBudget
+from tidegate.gateway.counts import Counts
 from tidegate.gateway.rates import Rates
 from tidegate.runs.config import Config
 from tidegate.runs.serve_section import ServeSection
@@ -39,7 +40,7 @@ class OpenBroker(Closing):
         self.ahead = config.run.allowed_ahead()
         """Seconds that publications may be dated ahead of the moment at which they come; None for any number."""
         self.threads = anyio.CapacityLimiter(_THREADS)
-        self.budget, self.rates = BodyBudget(self.limits.max_bodies), Rates()
+        self.budget, self.rates, self.counts = BodyBudget(self.limits.max_bodies), Rates(), Counts()
         with ExitStack() as opened:
             opened.enter_context(config.shapes.used())
             opened.enter_context(config.ontology.used())
