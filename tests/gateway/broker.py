@@ -29,6 +29,11 @@ def token(broker: OpenBroker, principal: str, roles: Sequence[str], **more) -> d
 
 @asynccontextmanager
 async def client_of(broker: OpenBroker, **settings) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a broker whose parts work meanwhile."""
     transport = httpx.ASGITransport(Application(broker, routes()), raise_app_exceptions=True)
-    async with httpx.AsyncClient(transport=transport, base_url="http://broker", **settings) as client:
-        yield client
+    await broker.start()
+    try:
+        async with httpx.AsyncClient(transport=transport, base_url="http://broker", **settings) as client:
+            yield client
+    finally:
+        await broker.stop()

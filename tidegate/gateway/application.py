@@ -56,6 +56,22 @@ class Application:
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket" and self._websocket is not None:
             await self._websocket(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        """Start the broker's parts before the first request, and stop them after the last."""
+        assert (await receive())["type"] == "lifespan.startup"
+        try:
+            await self._broker.start()
+        except Exception as error:
+            _LOG.exception("the gateway could not start")
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self._broker.stop()
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = ApiRequest(scope, receive, send)

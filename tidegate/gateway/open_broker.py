@@ -6,8 +6,10 @@ have the same directory open, and the runner is another one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import ExitStack
+from typing import Protocol
 
 import anyio
 
@@ -22,10 +24,19 @@ from tidegate.runs.serve_section import ServeSection
 from tidegate.store.principals import Principals
 from tidegate.store.version_readers import now
 
-__all__ = ["OpenBroker"]
+__all__ = ["BrokerPart", "OpenBroker"]
 
+_LOG = logging.getLogger("tidegate.gateway")
 #: Threads that wait for disks and databases, or compute, for requests.
 _THREADS = 16
+
+
+class BrokerPart(Protocol):
+    """What works in the event loop of a gateway between requests."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
 
 
 class OpenBroker(Closing):
@@ -49,6 +60,28 @@ class OpenBroker(Closing):
             self.log = opened.enter_context(data.open_log(version=lambda: self.registry.version))
             self._opened = opened.pop_all()
         self.access = Access(self.principals)
+        self.parts: list[BrokerPart] = []
+        """What ``start`` starts, in this order."""
+        self._started: list[BrokerPart] = []
+
+    async def start(self) -> None:
+        """Start the parts that work between requests. If one cannot start, those before it are stopped."""
+        try:
+            for part in self.parts:
+                await part.start()
+                self._started.append(part)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop them, the last first; one that fails does not keep the others from being stopped."""
+        while self._started:
+            part = self._started.pop()
+            try:
+                await part.stop()
+            except Exception:
+                _LOG.exception("%s could not be stopped", type(part).__name__)
 
     def reload(self, limits: ServeSection) -> None:
         """Use other limits from now on."""
