@@ -95,12 +95,15 @@ class World:
     # --- what came of it --------------------------------------------------------------------------------------------
 
     def check(self):
-        """The queues say what an engine tells of the same steps, each once, numbered without gaps."""
+        """The queues say what an engine tells of the same steps, each once, numbered without gaps. A principal whom
+        nothing was told has an empty queue.
+        """
         _, wanted = expected(SimpleNamespace(steps=self.steps, subscriptions=self.subscriptions))
         found = all_items(self.data)
-        assert {queue: Counter(map(said, items)) for queue, (_, items) in found.items()} == {
+        assert {queue: Counter(map(said, items)) for queue, (_, items) in found.items() if items} == {
             queue: told for queue, told in wanted.items() if told
         }
+        assert all(self.registry.registered(principal) is not None for principal, _ in found)
         return found
 
 
