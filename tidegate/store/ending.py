@@ -5,19 +5,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, bindparam, update
 
 from tidegate.errors import UnknownSubscription, shown
-from tidegate.store.registry_tables import ROWS, active, living, tick
+from tidegate.store.registry_tables import ROWS, active, living, there, tick
+from tidegate.store.stored_subscription import StoredSubscription
 
 __all__ = ["due", "end", "end_due"]
 
 
-def end(connection: Connection, ids: Sequence[str]) -> int:
-    """End subscriptions, each named ``subscriber/id``; all or none. Returns the version from which none is active."""
+def end(connection: Connection, ids: Sequence[str], check: Callable[[StoredSubscription], None] | None = None) -> int:
+    """End subscriptions, each named ``subscriber/id``; all or none. Returns the version from which none is active.
+    ``check`` is called with each of them and may raise.
+    """
     version = tick(connection, len(ids))
+    if check is not None:
+        for stored in there(connection, ids).values():
+            check(stored)
     sinces, ended = living(connection, ids), list[int]()
     for id in ids:
         since = sinces.pop(id, None)

@@ -9,7 +9,7 @@ versions: a process that reads version v can read everything up to v. Knows noth
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import Any, NamedTuple
@@ -47,6 +47,7 @@ from tidegate.store.registry_tables import (
     tick,
     when,
 )
+from tidegate.store.replacing import Put, Wanted, page, put
 from tidegate.store.stored_subscription import StoredSubscription, as_condition
 from tidegate.store.subscribing import add, expressions, one_by_one
 from tidegate.store.version_readers import Pin, Reader, Readers, check_number
@@ -130,8 +131,12 @@ class Registry(Closing):
             texts = expressions(taken, self._limits)
         return self._database.write(lambda connection: add(connection, taken, texts)) if taken else self.version
 
-    def unsubscribe(self, *ids: str) -> int:
-        """End subscriptions, each named ``subscriber/id``; all or none.
+    def put(self, subscriber: str, wanted: Sequence[Wanted], most: float | None = None) -> list[Put]:
+        """Put subscriptions of a subscriber, who then has at most so many, under their ids; see ``store/replacing``."""
+        return self._database.write(lambda connection: put(connection, subscriber, wanted, most))
+
+    def unsubscribe(self, *ids: str, check: Callable[[StoredSubscription], None] | None = None) -> int:
+        """End subscriptions, each named ``subscriber/id``; all or none. ``check`` raises for one that is not meant.
 
         Returns the version from which none of them is active.
         """
@@ -141,7 +146,7 @@ class Registry(Closing):
         if not ids:
             return self.version
 
-        return self._database.write(lambda connection: end(connection, ids))
+        return self._database.write(lambda connection: end(connection, ids, check))
 
     def end_due(self, before: datetime) -> int:
         """End the subscriptions whose ``active_until`` is not after a moment, and return how many there were."""
@@ -242,6 +247,11 @@ class Registry(Closing):
                 RegistryEntry(as_row(row[:-1]).subscription, row[0], when(row[-1], row))
                 for row in connection.execute(statement)
             ]
+
+    def page(self, subscriber: str, after: int, limit: int) -> list[StoredSubscription]:
+        """The first subscriptions of a subscriber that were made after a version, in order."""
+        with self._database.read() as connection:
+            return page(connection, subscriber, after, limit)
 
     # --- what was active at a version -------------------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ __all__ = [
     "living",
     "record",
     "registration",
+    "there",
     "tick",
     "when",
 ]
@@ -213,6 +214,16 @@ def living(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
             for subscriber, id, since in connection.execute(fields.where(some, ROWS.c.until.is_(None)))
             if (name := registered_id(subscriber, id)) in wanted
         }
+    return found
+
+
+def there(connection: Connection, ids: Sequence[str]) -> dict[str, StoredSubscription]:
+    """Those of the ids that are in use, and the subscription of each."""
+    wanted, found = {findable(id) for id in ids}, dict[str, StoredSubscription]()
+    keys = [key(id) for id in wanted]
+    for at in range(0, len(keys), CHUNK):
+        rows = map(as_row, connection.execute(active().where(ROWS.c.id_key.in_(keys[at : at + CHUNK]))))
+        found |= {row.index_id: row for row in rows if row.index_id in wanted}
     return found
 
 

@@ -1,11 +1,13 @@
 """How subscriptions are taken: what is checked, which texts are stored of each expression, and the rows.
 
-``Registry.subscribe`` calls ``expressions`` before its transaction and ``add`` in it.
+``Registry.subscribe`` calls ``expressions`` before its transaction and ``add`` in it. A gateway calls ``checked`` for
+each subscription that it puts under its id, by ``replacing``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -20,10 +22,21 @@ from tidegate.store.registrations import register
 from tidegate.store.registry_tables import ROWS, living, record, tick
 from tidegate.store.version_readers import now
 from tidegate.subscriptions import compile_subscription
-from tidegate.subscriptions.doubts import warn
+from tidegate.subscriptions.doubts import doubts, warn
 from tidegate.subscriptions.expansion import self_contained
 
-__all__ = ["add", "expressions", "one_by_one"]
+__all__ = ["Checked", "Texts", "add", "checked", "expressions", "one_by_one"]
+
+#: An expression as it is stored and, where an ontology has expanded it, as it was asked.
+Texts = tuple[str, str | None]
+
+
+class Checked(NamedTuple):
+    """A subscription that can be taken: the texts to store of its expression, and doubts whether it is meant so."""
+
+    subscription: Subscription
+    texts: Texts
+    doubts: tuple[str, ...]
 
 
 def one_by_one(given: Iterable[Subscription | Iterable[Subscription]]) -> list[Subscription]:
@@ -37,9 +50,9 @@ def one_by_one(given: Iterable[Subscription | Iterable[Subscription]]) -> list[S
     return found
 
 
-def expressions(subscriptions: Sequence[Subscription], limits: Limits) -> list[tuple[str, str | None]]:
-    """Each expression as it is stored and, where an ontology has expanded it, as it was asked; or an error."""
-    ids, found = set[str](), list[tuple[str, str | None]]()
+def expressions(subscriptions: Sequence[Subscription], limits: Limits) -> list[Texts]:
+    """The texts of each expression; or an error. Warns of doubts."""
+    ids, found = set[str](), list[Texts]()
     for subscription in subscriptions:
         _check_names(subscription)
         try:
@@ -52,16 +65,27 @@ def expressions(subscriptions: Sequence[Subscription], limits: Limits) -> list[t
         if name in ids:
             raise SubscriptionError("each id once", f"{shown(name)} twice")
         ids.add(name)
-        meant, asked = self_contained(subscription, limits)
-        found.append((stored(meant), None if asked is None else stored(asked)))
-        texts = (subscription.id, *found[-1], subscription.destination)
-        for text in texts:  # fields are JSON, which writes NUL in other characters
-            if text is not None and "\0" in text:  # PostgreSQL takes no text with NUL
-                raise SubscriptionError("text without the character NUL", shown(text), shown(subscription.id))
+        found.append(_texts(subscription, limits))
     return found
 
 
-def add(connection: Connection, subscriptions: Sequence[Subscription], texts: Sequence[tuple[str, str | None]]) -> int:
+def checked(subscription: Subscription, limits: Limits) -> Checked:
+    """A subscription with what is stored of it; or an error, whose place is one in its expression. Warns of nothing."""
+    _check_names(subscription)
+    doubtful = tuple(doubts(subscription, compile_subscription(subscription, limits), limits))
+    return Checked(subscription, _texts(subscription, limits), doubtful)
+
+
+def _texts(subscription: Subscription, limits: Limits) -> Texts:
+    meant, asked = self_contained(subscription, limits)
+    found = stored(meant), None if asked is None else stored(asked)
+    for text in (subscription.id, *found, subscription.destination):  # fields are JSON, which writes NUL otherwise
+        if text is not None and "\0" in text:  # PostgreSQL takes no text with NUL
+            raise SubscriptionError("text without the character NUL", shown(text), shown(subscription.id))
+    return found
+
+
+def add(connection: Connection, subscriptions: Sequence[Subscription], texts: Sequence[Texts]) -> int:
     """Take subscriptions with their texts, and return the version from which all are active.
 
     Subscribers who are not registered are so from the version of their first one.

@@ -1,7 +1,8 @@
 """Doubts about a subscription: that it can be taken, but can hardly be meant as it is written.
 
 ``warn`` is called when a subscription is made, by the engine, the registry and ``tg.match``, and not when one is loaded
-from where it is kept. It looks for the commonest mistakes only and takes a microsecond for a subscription without one.
+from where it is kept; a gateway, which answers with them, calls ``doubts``. Both look for the commonest mistakes only
+and take a microsecond for a subscription without one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tidegate.predicates.filter import Filter
 from tidegate.predicates.predicate import Clause, Within
 from tidegate.subscriptions.compile import expression_of
 
-__all__ = ["is_contradictory", "warn"]
+__all__ = ["doubts", "is_contradictory", "warn"]
 
 #: Types of which a value has at most one, by the readings that read them.
 _TYPES = {"number": "number", "long": "number", "text": "text", "time": "time", "truth": "truth"}
@@ -28,19 +29,26 @@ _TYPES = {"number": "number", "long": "number", "text": "text", "time": "time", 
 
 def warn(subscription: Subscription, found: Filter | Pattern, limits: Limits) -> None:
     """Warn of what can hardly be meant; ``found`` is what the subscription compiles to."""
+    for doubt in doubts(subscription, found, limits):
+        _say(subscription, doubt)
+
+
+def doubts(subscription: Subscription, found: Filter | Pattern, limits: Limits) -> Iterator[str]:
+    """The same as texts, for those who cannot catch warnings: Python's way to do so is for one thread only."""
     if is_contradictory(found):
-        _say(subscription, " can never match, as its conditions contradict each other")
+        yield "can never match, as its conditions contradict each other"
     where = subscription.where
     if isinstance(where, str) and '"' in where:
         for left, op, right in _quoted(subscription, where, limits):
-            _say(subscription, f""": {left} {op} "{right}" compares two attributes; a text has single quotes""")
+            yield f"""{left} {op} "{right}" compares two attributes; a text has single quotes"""
 
 
 def _say(subscription: Subscription, doubt: str) -> None:
+    joint = " " if doubt.startswith("can ") else ": "
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tidegate."):
         level, frame = level + 1, frame.f_back  # the warning names the line of the program that subscribes
-    warnings.warn(f"subscription {shown(subscription.id)}{doubt}", SubscriptionWarning, stacklevel=level)
+    warnings.warn(f"subscription {shown(subscription.id)}{joint}{doubt}", SubscriptionWarning, stacklevel=level)
 
 
 def is_contradictory(found: Filter | Pattern) -> bool:
