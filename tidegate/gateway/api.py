@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.gateway import health, subscription_routes
+from tidegate.gateway import health, publishing, subscription_routes
 from tidegate.gateway.documents import with_documents
 from tidegate.gateway.routes import Routes
 
@@ -11,4 +11,9 @@ __all__ = ["routes"]
 
 def routes() -> Routes:
     """The routes of the API."""
-    return Routes(with_documents([*health.ROUTES, *subscription_routes.ROUTES]))
+    every = [
+        *health.ROUTES,
+        *publishing.ROUTES,
+        *subscription_routes.ROUTES,
+    ]
+    return Routes(with_documents(every))

@@ -16,8 +16,10 @@ import anyio
 from tidegate.closing import Closing
 from tidegate.errors import SettingError
 from tidegate.gateway.access import Access
+from tidegate.gateway.appender import Appender
 from tidegate.gateway.bodies import BodyBudget
 from tidegate.gateway.counts import Counts
+from tidegate.gateway.free_room import FreeRoom
 from tidegate.gateway.rates import Rates
 from tidegate.runs.config import Config
 from tidegate.runs.serve_section import ServeSection
@@ -27,8 +29,9 @@ from tidegate.store.version_readers import now
 __all__ = ["BrokerPart", "OpenBroker"]
 
 _LOG = logging.getLogger("tidegate.gateway")
-#: Threads that wait for disks and databases, or compute, for requests.
-_THREADS = 16
+#: Threads that wait for disks and databases, or compute, for requests; and those that decode large bodies, of which
+#: each takes many times its room meanwhile.
+_THREADS, _DECODING = 16, 2
 
 
 class BrokerPart(Protocol):
@@ -50,14 +53,16 @@ class OpenBroker(Closing):
         self.limits: ServeSection = config.serve
         self.ahead = config.run.allowed_ahead()
         """Seconds that publications may be dated ahead of the moment at which they come; None for any number."""
-        self.threads = anyio.CapacityLimiter(_THREADS)
+        self.threads, self.large_bodies = anyio.CapacityLimiter(_THREADS), anyio.CapacityLimiter(_DECODING)
         self.budget, self.rates, self.counts = BodyBudget(self.limits.max_bodies), Rates(), Counts()
+        self.free_room = FreeRoom(data.path)
         with ExitStack() as opened:
             opened.enter_context(config.shapes.used())
             opened.enter_context(config.ontology.used())
             self.registry = opened.enter_context(config.subscriptions.open())
             self.principals = opened.enter_context(Principals(self.registry))
-            self.log = opened.enter_context(data.open_log(version=lambda: self.registry.version))
+            self.log = opened.enter_context(data.open_log(version=lambda: self.registry.version, clock=clock))
+            self.appender = opened.enter_context(Appender(self.log))
             self._opened = opened.pop_all()
         self.access = Access(self.principals)
         self.parts: list[BrokerPart] = []

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tidegate.records.given import Given
     from tidegate.store.gone_rows import Named
     from tidegate.store.identities import Identities
-    from tidegate.store.log_intake import CheckedBatches, PendingAppend
+    from tidegate.store.log_intake import CheckedBatches, PendingAppend, PendingAppends
     from tidegate.store.log_rows import LogRows
     from tidegate.store.validity_limits import ValidityLimits
     from tidegate.time_zones import Zone
@@ -102,6 +102,11 @@ class Log(LogReader):
             raise StoreError("a directory with a log that can be used", got, self._at) from None
         self._waker = Waker(self.directory)
 
+    @property
+    def limits(self) -> ValidityLimits | None:
+        """For how long publications may be valid."""
+        return self._limits
+
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def append(self, publications: Given, *, timezone: Zone = None, made_times: Collection[int] = ()) -> Appended:
@@ -111,18 +116,34 @@ class Log(LogReader):
         identities takes each once: it leaves out what it has, and says of that which says something else.
         ``made_times`` has the places of those that had no time and got that of their arrival from the caller.
         """
+        [found] = self.append_all([(publications, made_times)], timezone=timezone)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def append_all(
+        self, lots: Sequence[tuple[Given, Collection[int]]], *, timezone: Zone = None
+    ) -> list[Appended | Exception]:
+        """Take what several callers bring, with one write to the disk, and say of each lot what became of it.
+
+        A lot is what ``append`` takes: publications, and the places of those whose times were made. Each is taken whole
+        or not at all, and the error of one is none of the others'. Lots may be written in another order than given.
+        """
         from tidegate.store.log_intake import (
-            PendingAppend,  # a process that only reads need not import what checks publications
+            PendingAppends,  # a process that only reads need not import what checks publications
         )
 
-        arrival = PendingAppend(publications, timezone, made_times)
+        pending = PendingAppends(lots, timezone, self._limits, self._clock)
+        if pending.arrivals:
+            self._turns.bring(pending)
+        return [found if isinstance(found, Exception) else self._outcome(found) for found in pending.each]
+
+    def _outcome(self, arrival: PendingAppend) -> Appended | Exception:
+        """What became of an append that was written or refused."""
+        if arrival.error is not None:
+            return arrival.error
         if not arrival.rows:
             return Appended(self.end, 0, 0, ())
-        if self._limits is not None:
-            arrival.refuse_validity(self._limits, self._clock())
-        self._turns.bring(arrival)
-        if arrival.error is not None:
-            raise arrival.error
         if not arrival.met:
             return Appended(arrival.position, arrival.rows, 0, ())
         return self._compared(arrival)
@@ -139,10 +160,11 @@ class Log(LogReader):
         conflicts = differing(arrival.met, self._rows)
         return Appended(arrival.position, arrival.rows - again, again - len(conflicts), conflicts)
 
-    def _write(self, taken: list[PendingAppend]) -> None:
+    def _write(self, brought: list[PendingAppends]) -> None:
         """Write the appends of several threads, and set the position or the error of each. Runs in one of them."""
         from tidegate.store.log_intake import bundles
 
+        taken = [arrival for pending in brought for arrival in pending.arrivals]
         try:
             ready = list(bundles(taken))
             if not ready:
@@ -152,11 +174,11 @@ class Log(LogReader):
             if has_written:
                 self._waker.wake()
         except BaseException as error:
-            is_plain = isinstance(error, Exception)  # else this thread was interrupted, and the others were not
+            plain = error if isinstance(error, Exception) else StoreError("a write that ends", "an interrupted one")
             for arrival in taken:
                 if not arrival.is_done:
-                    arrival.error = error if is_plain else StoreError("a write that ends", "an interrupted one")
-            if not is_plain:
+                    arrival.error = plain
+            if plain is not error:  # this thread was interrupted, and the others were not
                 raise
 
     def _take(self, tail: Tail, ready: list[CheckedBatches]) -> bool:

@@ -1,13 +1,13 @@
 """Publications on their way into the log: checked, put into the columns that matchers read, cut into batches.
 
-Each call of ``Log.append`` makes a ``PendingAppend``, here also called an arrival; the thread that writes turns all
-that wait into batches with ``bundles``. Small arrivals that wait for the same commit are checked together and share a
-batch. Knows nothing of files, nor of what is known already.
+Each call of ``Log.append``, and each lot of ``Log.append_all``, is a ``PendingAppend``, here also called an arrival;
+the thread that writes turns all that wait into batches with ``bundles``. Small arrivals that wait for the same commit
+are checked together and share a batch. Knows nothing of files, nor of what is known already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from tidegate.records.validity import valid_until_of, valid_until_of_objects
 from tidegate.store.validity_limits import ValidityLimits
 from tidegate.time_zones import TimeZone, Zone
 
-__all__ = ["CheckedBatches", "MetAgain", "PendingAppend", "bundles"]
+__all__ = ["CheckedBatches", "MetAgain", "PendingAppend", "PendingAppends", "bundles"]
 
 #: A batch is not split between workers, so it holds no more rows and hardly more bytes than this.
 _ROWS, _BYTES = 32_768, 16 << 20
@@ -65,7 +65,7 @@ class PendingAppend:
         self.rows = len(publications)
         #: The row after its last once it is written, and the same as soon as it is.
         self.ends_at = self.position = -1
-        self.error: BaseException | None = None
+        self.error: Exception | None = None
         self.met: list[MetAgain] = []
         self.batches: list[pa.RecordBatch] | None = None
         #: Whether times were made: of none, of all, or which.
@@ -89,6 +89,37 @@ class PendingAppend:
     def is_done(self) -> bool:
         """Whether it is durable or refused."""
         return self.position >= 0 or self.error is not None
+
+
+class PendingAppends:
+    """One call of ``Log.append_all``: for each lot its ``PendingAppend``, or why it cannot be one."""
+
+    __slots__ = ("arrivals", "each")
+
+    def __init__(
+        self,
+        lots: Iterable[tuple[Given, Collection[int]]],
+        timezone: Zone,
+        limits: ValidityLimits | None,
+        clock: Callable[[], int],
+    ) -> None:
+        self.each: list[PendingAppend | Exception] = []
+        for given, made in lots:
+            try:
+                arrival = PendingAppend(given, timezone, made)
+                if limits is not None and arrival.rows:
+                    arrival.refuse_validity(limits, clock())
+            except Exception as error:
+                self.each.append(error)
+            else:
+                self.each.append(arrival)
+        #: Those that have rows to write.
+        self.arrivals = [found for found in self.each if isinstance(found, PendingAppend) and found.rows]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all are durable or refused."""
+        return all(arrival.is_done for arrival in self.arrivals)
 
 
 class CheckedBatches(NamedTuple):

@@ -36,9 +36,15 @@ class ValidityLimits(NamedTuple):
         if not len(valid_until):
             return
         latest = int(np.argmax(valid_until))
-        if valid_until[latest] > now + self.max_validity // _MICROSECOND:
-            got = f"{(int(valid_until[latest]) - now) / 86_400_000_000:.1f} days"
-            raise PublicationError(f"a valid_until at most {self.max_validity} away", got, f"item {latest}")
-        if valid_until[latest] > now and self.is_full():
-            got = "one, while there is no more room for what is valid"
-            raise PublicationError("no valid_until", got, f"item {latest}")
+        if (wrong := self.refusal(int(valid_until[latest]), now)) is not None:
+            wrong.at = f"item {latest}"
+            raise wrong
+
+    def refusal(self, valid_until: int, now: int) -> PublicationError | None:
+        """Why a publication that is valid so long is refused; None if it is not."""
+        if valid_until > now + self.max_validity // _MICROSECOND:
+            got = f"{(valid_until - now) / 86_400_000_000:.1f} days"
+            return PublicationError(f"a valid_until at most {self.max_validity} away", got)
+        if valid_until > now and self.is_full():
+            return PublicationError("no valid_until", "one, while there is no more room for what is valid")
+        return None

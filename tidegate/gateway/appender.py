@@ -1,0 +1,126 @@
+"""``Appender``: the one thread of a gateway that appends to the log, for all requests that wait as one group.
+
+The event loop brings what a request wants to publish and awaits what became of it. While the thread waits for the
+disk, the loop takes further requests; these are the next group, with one write to the disk. Knows no HTTP, and of
+publications only that ``Log.append_all`` takes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+from tidegate.closing import Closing
+from tidegate.errors import PublicationError
+from tidegate.gateway.problems import RequestError
+from tidegate.gateway.submission import Published, Submission
+from tidegate.store.log import Log
+
+__all__ = ["Appender"]
+
+_LOG = logging.getLogger("tidegate.gateway")
+#: Publications that are written together, about, and that may wait at a time.
+_GROUP, _MOST_WAITING = 20_000, 500_000
+
+
+class _Waiting:
+    """A submission that waits, and the task of an event loop that waits for it."""
+
+    __slots__ = ("done", "loop", "size", "submission")
+
+    def __init__(self, submission: Submission, loop: asyncio.AbstractEventLoop) -> None:
+        self.submission, self.loop, self.size = submission, loop, len(submission.items)
+        self.done: asyncio.Future[None] = loop.create_future()
+
+
+class Appender(Closing):
+    """Appends to a log. Its thread begins with the first submission."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._queue = SimpleQueue[_Waiting | None]()
+        self._thread: threading.Thread | None = None
+        self._waiting = 0
+        self._is_closed = False
+
+    async def append(self, submission: Submission) -> Published:
+        """Append what a submission has, and say what became of it once that is durable."""
+        if self._is_closed:
+            raise RequestError(503, "closing", "a broker that goes on", "one that ends")
+        if self._waiting > _MOST_WAITING:
+            raise RequestError(503, "busy", f"at most {_MOST_WAITING:,} publications that wait", "more")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tidegate-appender", daemon=True)
+            self._thread.start()
+        one = _Waiting(submission, asyncio.get_running_loop())
+        self._waiting += one.size
+        self._queue.put(one)
+        await one.done
+        if submission.error is not None:
+            raise submission.error
+        assert submission.published is not None, "a submission that was settled"
+        return submission.published
+
+    def close(self) -> None:
+        """Append what waits, then end the thread."""
+        self._is_closed = True
+        if self._thread is not None:
+            self._queue.put(None)
+            self._thread.join()
+            self._thread = None
+
+    # --- in the thread ------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            group, is_last = self._next()
+            try:
+                self._append([one.submission for one in group])
+            except Exception as error:
+                _LOG.exception("appending failed")
+                for one in group:
+                    one.submission.error = one.submission.error or error
+            self._tell(group)
+            if is_last:
+                return
+
+    def _next(self) -> tuple[list[_Waiting], bool]:
+        """All that waits, at least one; and whether nothing will follow."""
+        group, size = list[_Waiting](), 0
+        one = self._queue.get()
+        with suppress(Empty):
+            while one is not None:
+                group.append(one)
+                size += one.size
+                if size >= _GROUP:
+                    return group, False
+                one = self._queue.get_nowait()
+            return group, True
+        return group, False
+
+    def _append(self, group: Sequence[Submission]) -> None:
+        lots = [one.prepare() for one in group]
+        for submission, lot, outcome in zip(group, lots, self._log.append_all(lots), strict=True):
+            if isinstance(outcome, PublicationError) and len(lot.publications) > 0:
+                submission.settle_each(self._log.append_all(lot.one_by_one()))
+            else:
+                submission.settle(outcome)
+
+    def _tell(self, group: Sequence[_Waiting]) -> None:
+        """Wake the tasks that wait, each loop once."""
+        by_loop = dict[asyncio.AbstractEventLoop, list[_Waiting]]()
+        for one in group:
+            by_loop.setdefault(one.loop, []).append(one)
+        for loop, some in by_loop.items():
+            with suppress(RuntimeError):  # a loop that was closed: nobody waits
+                loop.call_soon_threadsafe(self._wake, some)
+
+    def _wake(self, some: Sequence[_Waiting]) -> None:
+        for one in some:
+            self._waiting -= one.size
+            if not one.done.done():  # else its client has gone
+                one.done.set_result(None)

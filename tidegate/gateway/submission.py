@@ -1,0 +1,157 @@
+"""``Submission``: what one request wants to publish, from its items to what is said of each of them.
+
+One item that is wrong refuses itself only. ``Appender`` calls ``lot`` and ``settle`` in its thread. Knows who publishes
+only by what they may publish as, and no form of a body.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tidegate.errors import TidegateError, shown
+from tidegate.gateway.given_publications import Unreadable, made_publication
+from tidegate.model import Publication, micros, moment
+from tidegate.store.log import Appended
+from tidegate.store.validity_limits import ValidityLimits
+
+__all__ = ["Lot", "Published", "Refused", "Submission"]
+
+_SOURCE = "expected a source that the token may publish as"
+_CONFLICT = "expected what the log has of the same source, id and phase, or another id; got something else"
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """An item that was refused: its place among those given, why in one word, and what is wrong with it."""
+
+    index: int
+    code: str
+    detail: str
+
+
+class Published(msgspec.Struct):
+    """What became of what was to be published.
+
+    ``ids`` has those that were made, by place; ``position`` is the row of the last one that was accepted.
+    """
+
+    accepted: int = 0
+    duplicates: int = 0
+    refused: list[Refused] = []
+    ids: dict[int, str] = {}
+    position: int | None = None
+
+
+class Lot(NamedTuple):
+    """What ``Log.append_all`` takes: publications, and the places of those whose times were made."""
+
+    publications: list[Publication]
+    made_times: list[int]
+
+    def one_by_one(self) -> list[Lot]:
+        """A lot for each publication."""
+        made = set(self.made_times)
+        return [Lot([one], [0] if place in made else []) for place, one in enumerate(self.publications)]
+
+
+class Submission:
+    """Items, and what became of them: ``published``, or ``error`` if they could not be written.
+
+    ``now`` is when they arrived, ``latest`` how late the time of one may be, both in microseconds since 1970.
+    """
+
+    published: Published | None = None
+    error: Exception | None = None
+
+    def __init__(
+        self,
+        items: Sequence[Any],
+        *,
+        now: int,
+        latest: int | None = None,
+        covers: Callable[[str], bool] | None = None,
+        limits: ValidityLimits | None = None,
+    ) -> None:
+        self.items = items
+        self._now, self._limits, self._covers = now, limits, covers
+        self._latest = None if latest is None else moment(latest)
+        self._covered = set[str]()
+        self._refused, self._ids = list[Refused](), dict[int, str]()
+        self._places = list[int]()
+        self._lot: Lot | None = None
+
+    def prepare(self) -> Lot:
+        """What is to be appended: the items that are publications and may be published. Made once, by any thread."""
+        if self._lot is None:
+            self._lot = Lot([], [])
+            arrival, prefix = moment(self._now), secrets.token_hex(12)
+            for index, item in enumerate(self.items):
+                try:
+                    self._take(self._lot, index, item, arrival, f"{prefix}-{index}")
+                except TidegateError as error:
+                    self._refuse(index, error.code, str(error))
+            self.items = ()
+        return self._lot
+
+    def _take(self, lot: Lot, index: int, item: Any, arrival: datetime, id: str) -> None:
+        if type(item) is Unreadable:
+            self._refuse(index, item.code, item.detail)
+            return
+        found = made_publication(item, arrival, id)
+        if self._covers is not None and found.source not in self._covered:
+            if not self._covers(found.source):
+                self._refuse(index, "source", f"{_SOURCE}; got {shown(found.source)}")
+                return
+            self._covered.add(found.source)
+        if self._latest is not None and found.time > self._latest:
+            latest = self._latest.isoformat()
+            self._refuse(index, "ahead", f"expected a time up to {latest}; got {found.time.isoformat()}")
+            return
+        if found.valid_until is not None and self._limits is not None:
+            wrong = self._limits.refusal(micros(found.valid_until), self._now)
+            if wrong is not None:
+                self._refuse(index, "validity", str(wrong))
+                return
+        if item.get("time") is None:
+            lot.made_times.append(len(lot.publications))
+        if found.id == id:
+            self._ids[index] = id
+        lot.publications.append(found)
+        self._places.append(index)
+
+    def _refuse(self, index: int, code: str, detail: str) -> None:
+        self._refused.append(Refused(index, code, detail))
+
+    def settle(self, outcome: Appended | Exception) -> None:
+        """Say what became of the lot."""
+        if isinstance(outcome, Exception):
+            self.error = outcome
+            return
+        for place in outcome.conflicts:
+            self._refuse(self._places[place], "conflict", _CONFLICT)
+        self._publish(outcome.accepted, outcome.duplicates, outcome.position)
+
+    def settle_each(self, outcomes: Sequence[Appended | Exception]) -> None:
+        """Say what became of each of the lot's publications, which were appended one by one."""
+        accepted, duplicates, position = 0, 0, 0
+        for index, outcome in zip(self._places, outcomes, strict=True):
+            if isinstance(outcome, TidegateError):
+                self._ids.pop(index, None)
+                self._refuse(index, outcome.code, str(outcome))
+            elif isinstance(outcome, Exception):
+                self.error = outcome
+            else:
+                accepted, duplicates = accepted + outcome.accepted, duplicates + outcome.duplicates
+                position = outcome.position if outcome.accepted else position
+                if outcome.conflicts:
+                    self._refuse(index, "conflict", _CONFLICT)
+        self._publish(accepted, duplicates, position)
+
+    def _publish(self, accepted: int, duplicates: int, end: int) -> None:
+        refused = sorted(self._refused, key=attrgetter("index"))
+        self.published = Published(accepted, duplicates, refused, self._ids, end - 1 if accepted else None)
