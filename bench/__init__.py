@@ -25,6 +25,7 @@ MODULES = {
     "history": "bench.history",
     "queues": "bench.queues",
     "initial-matches": "bench.initial_matches",
+    "gateway": "bench.gateway",
     "ontology": "bench.ontology",
     "texts": "bench.texts",
     "timeseries": "bench.papers.timeseries",

@@ -171,6 +171,25 @@ deliveries, durable. Subscriptions are of a principal of their own each time; *C
 - *exact*: the matches of the first 200 subscriptions of each commit were counted in numpy.
 
 """,
+    "gateway": """\
+`tidegate serve` with an empty file of settings, its runner, and the clients, which are one process of their own with
+raw sockets; all on the same two cores. Each client has a token of its own and keeps its connection.
+
+- *clients alone*: the same clients with a server that answers at once, or sends what is read: what they reach at most.
+- *posts of …*: a client posts again when it was answered. Publications have an id, a source, a time, a text and four
+  numbers. *bare app*: a Starlette app on uvicorn with the same loop and HTTP implementation, which appends bodies to a
+  file, syncs once for all that wait and answers 202: no token, no check, no dedupe, no runner. Both servers in turn in
+  each round; *ratio* is the median of the rounds' ratios.
+- *post → WebSocket*: from the write of the request to the notification, at a steady rate whatever the answers do. The
+  principal is told of every publication; 0.05 of the other subscriptions match one.
+- *notifications to many*: each connection is of a principal of its own, and a publication is for the 100 principals of
+  a room. More comes than can be delivered; the rate is that of all notifications until the last is there. *kB each* is
+  what the gateway's processes grew by from before the connections until everything was delivered.
+- *a tenth of the connections stalled*: these read nothing, on sockets with little room, and read on after each round;
+  the rate is that of the other nine tenths, beside rounds in which all read.
+- *exact*: what was acknowledged is in the log, in the order of each client, and nothing else; every notification was
+  compared with the one that had to come next, and its number with the one before.
+""",
     "ontology": """\
 Classes, things and regions are generated. *plain IN* has the same sets of terms written out. *asking while
 matching* is one SPARQL ASK per pair on the closed graph (pyoxigraph), for some of the pairs and scaled up.

@@ -41,6 +41,7 @@ class Delivered:
     """What came of a round: seconds from the first post on until each reader had its last notification."""
 
     expected: int = 0
+    """Notifications to the readers that are measured."""
     seconds: list[float] = field(default_factory=list)
     behind: int = 0
     """Readers that did not get everything in time."""
@@ -51,8 +52,8 @@ class Delivered:
 
     @property
     def rate(self) -> float:
-        """Notifications per second."""
-        return self.expected / max(self.seconds)
+        """Notifications per second, of the readers that are measured."""
+        return self.expected / max(self.seconds) if self.seconds else 0.0
 
 
 class Load:
@@ -91,20 +92,25 @@ class Load:
         await asyncio.gather(*map(opened, readers))
         return perf_counter() - begin
 
-    async def deliver(self, rooms: Rooms, begin: int, everybody: bool = True) -> Delivered:
-        """Publish the numbers from ``begin`` on; wait until all readers that are not stalled have what is theirs."""
-        reading = [reader for reader in self._readers if everybody or not reader.is_stalled]
+    async def deliver(self, rooms: Rooms, begin: int, timed: int) -> Delivered:
+        """Publish the numbers from ``begin`` on; wait until all readers that are not stalled have what is theirs. The
+        first so many of them are measured.
+        """
+        reading = [reader for reader in self._readers if not reader.is_stalled]
         upto, found, done = (begin + rooms.count) // rooms.rooms, Delivered(), asyncio.Event()
-        started = perf_counter()
+        started, left = perf_counter(), len(reading)
 
-        def noticed() -> None:
-            found.seconds.append(perf_counter() - started)
-            if len(found.seconds) == len(reading):
+        def noticed(is_timed: bool) -> None:
+            nonlocal left
+            left -= 1
+            if is_timed:
+                found.seconds.append(perf_counter() - started)
+            if not left:
                 done.set()
 
-        found.expected = sum(upto - reader.last for reader in reading)
-        for reader in reading:
-            reader.target, reader.noticed = upto, noticed
+        found.expected = sum(upto - reader.last for reader in reading[:timed])
+        for place, reader in enumerate(reading):
+            reader.target, reader.noticed = upto, partial(noticed, place < timed)
         cpu = process_time()
         try:
             async with asyncio.timeout(PATIENCE):
@@ -112,7 +118,7 @@ class Load:
                 found.publishing = perf_counter() - started
                 await done.wait()
         except TimeoutError:
-            found.behind = len(reading) - len(found.seconds)
+            found.behind = left
         found.cpu = (process_time() - cpu) / (perf_counter() - started)
         return found
 

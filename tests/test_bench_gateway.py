@@ -74,7 +74,7 @@ def test_clients_post_until_the_end_and_count_what_was_answered(tmp_path):
 
 @pytest.mark.parametrize("kind", ["WebSocket", "SSE"])
 def test_readers_take_every_notification_of_their_room(kind, tmp_path):
-    with served(tmp_path, "bench.gateway_ceiling", "PORT", 5_000) as address, LoadProcess() as load:
+    with served(tmp_path, "bench.gateway_null", "PORT", 5_000) as address, LoadProcess() as load:
         load.call("connect", kind, address, [("r000", "r000"), ("r001", "r001")])
         until = monotonic() + 20
         while (found := load.call("numbers")) != (5_000, 5_000, []):
@@ -118,7 +118,7 @@ def test_what_readers_parse_may_come_in_any_pieces():
 
 
 def test_posts_go_out_on_time(tmp_path):
-    with served(tmp_path, "bench.gateway_ceiling", "PORT", 0) as address, LoadProcess() as load:
+    with served(tmp_path, "bench.gateway_null", "PORT", 0) as address, LoadProcess() as load:
         found = load.call("pace", PacedPosts(address, "secret", 200.0, 60, 1))
     assert not found.failed
     moments = list(found.times.values())

@@ -1,7 +1,7 @@
 """A server that does nothing: it accepts what is posted at once, and sends readers notifications as fast as they read.
 
 What the clients of the bench reach with it is what they could reach at most, on a core that the gateway does not use.
-``python -m bench.gateway_ceiling PORT COUNT`` sends each reader so many notifications of its room, which is its token.
+``python -m bench.gateway_null PORT COUNT`` sends each reader so many notifications of its room, which is its token.
 """
 
 from __future__ import annotations
