@@ -17,6 +17,7 @@ from tidegate.pipeline import begun_batches
 from tidegate.runs import checkpoint
 from tidegate.stages import shard_state
 from tidegate.store import (
+    announcements,
     cursors,
     data_directory,
     gone_rows,
@@ -101,6 +102,7 @@ def test_the_page_has_the_number_of_every_format():
         "`facts.json`": str(arrays._FORMAT),
         "| registry": f"schema {len(registry_tables.PART.steps)}",
         "| principals": f"schema {len(principal_tables.PART.steps)}",
+        "| announcements": f"schema {len(announcements.PART.steps)}",
         "| notification store": f"schema {len(notifications._PART.steps)}",
         "| history of events": f"schema {len(history_tables.PART.steps)}",
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.gateway import health, publishing, subscription_routes
+from tidegate.gateway import announcing, health, publishing, subscription_routes
 from tidegate.gateway.documents import with_documents
 from tidegate.gateway.routes import Routes
 
@@ -15,5 +15,6 @@ def routes() -> Routes:
         *health.ROUTES,
         *publishing.ROUTES,
         *subscription_routes.ROUTES,
+        *announcing.ROUTES,
     ]
     return Routes(with_documents(every))

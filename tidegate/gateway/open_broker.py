@@ -23,6 +23,7 @@ from tidegate.gateway.free_room import FreeRoom
 from tidegate.gateway.rates import Rates
 from tidegate.runs.config import Config
 from tidegate.runs.serve_section import ServeSection
+from tidegate.store.announcements import StoredAnnouncements
 from tidegate.store.principals import Principals
 from tidegate.store.version_readers import now
 
@@ -61,6 +62,7 @@ class OpenBroker(Closing):
             opened.enter_context(config.ontology.used())
             self.registry = opened.enter_context(config.subscriptions.open())
             self.principals = opened.enter_context(Principals(self.registry))
+            self.announcements = opened.enter_context(StoredAnnouncements(self.registry))
             self.log = opened.enter_context(data.open_log(version=lambda: self.registry.version, clock=clock))
             self.appender = opened.enter_context(Appender(self.log))
             self._opened = opened.pop_all()
