@@ -15,6 +15,7 @@ from tidegate.gateway.access import Access
 from tidegate.gateway.api_request import json_response
 from tidegate.gateway.application import Application
 from tidegate.gateway.parameters import LIMIT
+from tidegate.gateway.problems import RequestError
 from tidegate.gateway.rates import Rates
 from tidegate.gateway.routes import Route, Routes
 
@@ -180,14 +181,18 @@ def test_rates_owe_what_was_taken_beyond_them():
     assert rates.take("a", 10) == 0  # forgotten for b and c
 
 
-def test_what_is_known_of_a_token_is_believed_for_a_second(tmp_path):
-    with opened(tmp_path) as broker:
-        made = broker.principals.make_token("ann", ["subscriber"])
-        moment = 0.0
-        access = Access(broker.principals, lambda: moment)
-        access.note(made.secret, "here", access.look_up(made.secret))
-        broker.principals.revoke(made.id)
-        assert access.find(made.secret, "here").name == "ann"
-        moment = 1.0
-        assert access.find(made.secret, "here") is None
-        assert access.look_up(made.secret) is None
+def test_what_is_known_of_a_token_is_believed_for_less_than_a_second(tmp_path):
+    async def asked():
+        with opened(tmp_path) as broker:
+            made = broker.principals.make_token("ann", ["subscriber"])
+            moment = 0.0
+            access = Access(broker.principals, clock=lambda: moment)
+            assert (await access.caller(made.secret, "here")).name == "ann"
+            broker.principals.revoke(made.id)
+            assert access.find(made.secret).name == "ann"
+            moment = 0.75
+            assert access.find(made.secret) is None
+            with pytest.raises(RequestError, match="Bearer"):
+                await access.caller(made.secret, "here")
+
+    anyio.run(asked)

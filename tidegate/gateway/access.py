@@ -1,119 +1,248 @@
-"""Who calls, and what they may do: tokens, roles and sources.
+"""Who calls: ``Access`` finds who holds the token of a request, and hears when a token is revoked or changed.
 
-``Access`` finds who holds the token of a request. What a process knows of a token it believes for a second, so a token
-that was revoked or changed is refused by all gateways within that time. A caller who comes with wrong tokens has to
-wait after a few, whatever tokens others have. Knows nothing of HTTP but the headers that carry tokens.
+What a process knows of a token it believes while the database says, several times a second, that nothing was changed;
+so a token that was revoked is refused by all gateways within a second. While the database does not answer, tokens that
+are known hold for ten seconds more, then nobody comes in: who may was perhaps revoked meanwhile. A caller who comes
+with wrong tokens has to wait after a few, whatever tokens others have. Knows nothing of HTTP but the headers that carry
+tokens.
 """
 
 from __future__ import annotations
 
-import hashlib
+import asyncio
+import ipaddress
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from tidegate.errors import shown
+import anyio
+from anyio.to_thread import run_sync
+
+from tidegate.errors import StoreError, TidegateError, shown
+from tidegate.gateway.audit import Audit
+from tidegate.gateway.caller import Caller
+from tidegate.gateway.known_tokens import KnownToken, KnownTokens
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.rates import Rates
 from tidegate.store.principals import Holder, Principals
+from tidegate.store.token_secrets import LONGEST, looks_made
+from tidegate.store.version_readers import now
 
-__all__ = ["Access", "Caller", "bearer_of"]
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
 
-_AUDIT = logging.getLogger("tidegate.audit")
-#: Seconds for which a process believes what it knows of a token, and how many tokens it knows.
-_BELIEVED, _MOST_KNOWN = 1.0, 100_000
-#: Wrong tokens that an address may bring in a second before it has to wait.
-_WRONG_PER_SECOND = 5.0
+__all__ = ["Access", "Caller", "address_of", "bearer_of", "nobody"]
+
+_LOG = logging.getLogger("tidegate.gateway")
+#: Seconds for which a process believes what the database said, between two questions whether anything was changed, and
+#: for which it goes on without an answer.
+_BELIEVED, _EVERY, _GRACE = 0.75, 0.2, 10.0
+#: How many tokens a process knows.
+_MOST_KNOWN = 100_000
+#: Seconds to wait for the database to say who has a secret; after which it is asked again if it did not; and to wait
+#: for one's turn.
+_PATIENCE, _PAUSE, _TURN = 3.0, 1.0, 10.0
+#: Wrong tokens that an address may bring in a second: of those that nobody can guess, and of those that somebody chose,
+#: which take a core 50 ms each.
+_WRONG_MADE, _WRONG_CHOSEN = 50.0, 5.0
+#: How many are looked for at once.
+_MADE_AT_ONCE, _CHOSEN_AT_ONCE = 4, 1
+#: So many tokens are asked for anew at once.
+_AT_A_TIME = 1000
+#: Seconds between two notes in the database that tokens are used, and after which one is noted again.
+_NOTES, _NOTED = 60.0, 3600.0
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
 
 
-class Caller(NamedTuple):
-    """Who makes a request: its principal, and what its token allows."""
-
-    holder: Holder
-
-    @property
-    def name(self) -> str:
-        return self.holder.principal.name
-
-    @property
-    def token(self) -> str:
-        """The id of the token, which is no secret."""
-        return self.holder.token.id
-
-    @property
-    def quotas(self) -> Mapping[str, float]:
-        return self.holder.principal.quotas
-
-    def has(self, role: str) -> bool:
-        return role == "any" or role in self.holder.token.roles
-
-    def expect(self, role: str) -> None:
-        """Refuse a caller whose token does not have a role."""
-        if not self.has(role):
-            roles = ", ".join(self.holder.token.roles)
-            raise RequestError(403, "forbidden", f"a token with the role {role}", f"one with {roles}")
-
-    def may_publish_as(self, source: str) -> bool:
-        return self.holder.token.covers(source)
-
-
-class _Known(NamedTuple):
-    caller: Caller
-    until: float
+class _Answer(NamedTuple):
+    holder: Holder | None
+    changes: int
 
 
 class Access:
-    """Finds callers. ``find`` looks into what is known and may be called in the event loop; ``look_up`` asks the
-    database, which takes a while, above all for secrets that somebody chose.
-    """
+    """Finds callers. Used in the event loop of one gateway, as a part of its broker that works between requests."""
 
-    def __init__(self, principals: Principals, clock: Callable[[], float] = monotonic) -> None:
-        self._principals, self._clock = principals, clock
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+    def __init__(
+        self,
+        principals: Principals,
+        *,
+        audit: Audit | None = None,
+        clock: Callable[[], float] = monotonic,
+        time_of_day: Callable[[], int] = now,
+    ) -> None:
+        self._principals, self._clock, self._time_of_day = principals, clock, time_of_day
+        self.audit = Audit(clock) if audit is None else audit
+        self._known = KnownTokens(_MOST_KNOWN)
         self._wrong = Rates(clock)
+        self._changes, self._confirmed_at, self._away_until, self._noted_at = -1, float("-inf"), float("-inf"), clock()
+        self._turns = {True: anyio.CapacityLimiter(_MADE_AT_ONCE), False: anyio.CapacityLimiter(_CHOSEN_AT_ONCE)}
+        self._threads = anyio.CapacityLimiter(_MADE_AT_ONCE + _CHOSEN_AT_ONCE + 2)
+        #: Whether all tokens are known as they were after so many changes.
+        self._is_all_sure = True
+        self._task: asyncio.Task[None] | None = None
 
-    def find(self, secret: str, address: str) -> Caller | None:
-        """Who holds a secret, if that is known; None if the database must be asked. Refuses an address that has to
-        wait.
-        """
-        known = self._known.get(_place(secret))
-        if known is not None and self._clock() < known.until:
+    # --- who has a secret -------------------------------------------------------------------------------------------
+
+    def find(self, secret: str) -> Caller | None:
+        """Who holds a secret, if that is known; None if the database must be asked."""
+        known = self._known.find(secret)
+        if known is None or not self._is_believed(known, _BELIEVED):
+            return None
+        known.is_used = True
+        return known.caller
+
+    async def caller(self, secret: str, address: str) -> Caller:
+        """Who holds a secret; refuses who is nobody, and an address that has to wait."""
+        found = self.find(secret)
+        if found is not None:
+            return found
+        known = self._known.find(secret)
+        if known is None:
+            self._expect_patience(secret, address)
+        elif self._clock() < self._away_until and self._is_believed(known, _GRACE):
             return known.caller
-        if (wait := self._wrong.wait(address, _WRONG_PER_SECOND)) > 0:
+        if self._clock() >= self._away_until:
+            with suppress(TimeoutError, StoreError):
+                return await self._asked(secret, address)
+            self._away_until = self._clock() + _PAUSE
+            if known is not None and self._is_believed(known, _GRACE):
+                return known.caller
+        raise RequestError(503, "store", "a database that says who has this token", "one that does not answer")
+
+    async def _asked(self, secret: str, address: str) -> Caller:
+        if len(secret) > LONGEST:
+            raise self._refused(secret, address)
+        turns = self._turns[looks_made(secret)]
+        try:
+            with anyio.fail_after(_TURN):
+                await turns.acquire()
+        except TimeoutError:
+            raise RequestError(503, "busy", "a turn to be looked for", "many others before") from None
+        try:
+            if (found := self.find(secret)) is not None:  # somebody else has asked meanwhile
+                return found
+            if self._known.find(secret) is None:
+                self._expect_patience(secret, address)
+            asked_at = self._clock()
+            with anyio.fail_after(_PATIENCE):
+                answer = await run_sync(self._look_up, secret, limiter=self._threads, abandon_on_cancel=True)
+        finally:
+            turns.release()
+        if answer.holder is None:
+            raise self._refused(secret, address)
+        known = KnownToken(Caller(answer.holder), asked_at, answer.changes)
+        self._known.put(secret, known)
+        self._is_all_sure = self._is_all_sure and answer.changes == self._changes
+        return known.caller
+
+    def _look_up(self, secret: str) -> _Answer:
+        """Ask the database. The changes first: what comes after them is heard of."""
+        changes = self._principals.changes
+        return _Answer(self._principals.holder(secret, note_use=False), changes)
+
+    def _is_believed(self, known: KnownToken, seconds: float) -> bool:
+        said_at = known.asked_at
+        if known.changes == self._changes:
+            said_at = max(said_at, self._confirmed_at)
+        token = known.caller.holder.token
+        return self._clock() < said_at + seconds and (token.expires is None or token.holds_at(self._time_of_day()))
+
+    def _expect_patience(self, secret: str, address: str) -> None:
+        wait = self._wrong.wait(*_bucket(secret, address))
+        if wait > 0:
             headers = {"Retry-After": str(max(1, round(wait)))}
             raise RequestError(429, "rate", "a token that there is", "many that there are not", headers=headers)
-        return None
 
-    def look_up(self, secret: str) -> Caller | None:
-        """Ask the database who holds a secret. May be called by any thread."""
-        holder = self._principals.holder(secret)
-        return None if holder is None else Caller(holder)
+    def _refused(self, secret: str, address: str) -> RequestError:
+        self._known.forget(secret)
+        self._wrong.take(*_bucket(secret, address))
+        self.audit.refused("authenticate", "a token that there is not", address=address)
+        return nobody("another")
 
-    def note(self, secret: str, address: str, caller: Caller | None) -> Caller:
-        """Note what the database said, and refuse who is nobody. Called in the event loop."""
-        place = _place(secret)
-        if caller is None:
-            self._known.pop(place, None)
-            self._wrong.take(address, _WRONG_PER_SECOND)
-            _AUDIT.warning("a token that there is not, from %s", address)
-            raise nobody("another")
-        self._known[place] = _Known(caller, self._clock() + _BELIEVED)
-        self._known.move_to_end(place)
-        if len(self._known) > _MOST_KNOWN:
-            self._known.popitem(last=False)
-        return caller
+    # --- whether a token still holds --------------------------------------------------------------------------------
 
-    def forget(self) -> None:
-        """Ask the database again for every token: principals or tokens were changed here."""
-        self._known.clear()
+    def is_valid(self, caller: Caller) -> bool:
+        """Whether the token of a caller still holds: what is open for it must be closed if not. Asks nobody."""
+        known = self._known.of(caller.token)
+        if known is None or not self._is_believed(known, _GRACE):
+            return False
+        known.is_used = True
+        return True
+
+    async def refresh(self) -> None:
+        """Ask the database whether anything was changed, and take what was. Also right after a change made here."""
+        asked_at = self._clock()
+        try:
+            changes = await run_sync(self._changes_now, limiter=self._threads, abandon_on_cancel=True)
+            if changes != self._changes or not self._is_all_sure:
+                self._is_all_sure = True
+                await self._renew(changes, asked_at)
+        except StoreError as error:
+            if self._clock() >= self._away_until:
+                _LOG.error("who may come in is not known: %s", error)
+            self._away_until, self._is_all_sure = self._clock() + _PAUSE, False
+            return
+        self._changes, self._confirmed_at, self._away_until = changes, asked_at, float("-inf")
+
+    def _changes_now(self) -> int:
+        return self._principals.changes
+
+    async def _renew(self, changes: int, asked_at: float) -> None:
+        """Ask anew for all that is known, a few at a time, so that requests are answered meanwhile."""
+        ids = self._known.ids(other_than=changes)
+        for at in range(0, len(ids), _AT_A_TIME):
+            some = ids[at : at + _AT_A_TIME]
+            holders = await run_sync(self._principals.holders, some, limiter=self._threads, abandon_on_cancel=True)
+            self._known.renew(some, holders, asked_at, changes)
+
+    async def start(self) -> None:
+        await self.refresh()
+        self._task = asyncio.create_task(self._keep_confirmed(), name="tidegate-access")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+            await self._note_uses()
+
+    async def _keep_confirmed(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY)
+            try:
+                await self.refresh()
+                if self._clock() >= self._noted_at + _NOTES:
+                    self._noted_at = self._clock()
+                    await self._note_uses()
+            except Exception:
+                _LOG.exception("tokens could not be confirmed")
+
+    async def _note_uses(self) -> None:
+        """Note in the database, an hour after the last time, which tokens were used."""
+        moment = self._clock()
+        due = [
+            known
+            for known in self._known.all()
+            if known.is_used and (known.noted_at is None or moment >= known.noted_at + _NOTED)
+        ]
+        with suppress(TidegateError):  # it is tried again
+            if due:
+                tokens = [known.caller.holder.token for known in due]
+                await run_sync(self._principals.note_uses, tokens, limiter=self._threads, abandon_on_cancel=True)
+            for known in due:
+                known.noted_at, known.is_used = moment, False
 
 
-def _place(secret: str) -> bytes:
-    """Under what a secret is known: no secret is kept."""
-    return hashlib.blake2b(secret.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _bucket(secret: str, address: str) -> tuple[str, float]:
+    """The bucket of wrong tokens of an address, and its rate. A network of IPv6 is what one person has."""
+    place = address
+    with suppress(ValueError):
+        if (found := ipaddress.ip_address(address)).version == 6:
+            place = str(ipaddress.ip_network((found, 64), strict=False))
+    return (f"made {place}", _WRONG_MADE) if looks_made(secret) else (f"chosen {place}", _WRONG_CHOSEN)
 
 
 def bearer_of(header: str | None) -> str | None:
@@ -129,3 +258,8 @@ def bearer_of(header: str | None) -> str | None:
 def nobody(got: str) -> RequestError:
     """The request says not, or wrongly, who makes it."""
     return RequestError(401, "unauthorized", "Authorization: Bearer and a token", got, headers=_CHALLENGE)
+
+
+def address_of(connection: HTTPConnection) -> str:
+    """Where a request comes from, as the server says; empty where there is no address, as with a Unix socket."""
+    return connection.client.host if connection.client else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.gateway import announcing, health, publishing, subscription_routes
+from tidegate.gateway import announcing, health, principals, publishing, subscription_routes, tokens
 from tidegate.gateway.documents import with_documents
 from tidegate.gateway.routes import Routes
 
@@ -16,5 +16,7 @@ def routes() -> Routes:
         *publishing.ROUTES,
         *subscription_routes.ROUTES,
         *announcing.ROUTES,
+        *principals.ROUTES,
+        *tokens.ROUTES,
     ]
     return Routes(with_documents(every))

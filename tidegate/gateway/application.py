@@ -12,12 +12,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from anyio.to_thread import run_sync
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate.errors import TidegateError
-from tidegate.gateway.access import Caller, bearer_of, nobody
+from tidegate.gateway.access import Caller, address_of, bearer_of, nobody
 from tidegate.gateway.api_request import ApiRequest
 from tidegate.gateway.cross_origin import CrossOrigin
 from tidegate.gateway.parameters import read_query
@@ -83,6 +82,8 @@ class Application:
                 response = await self._answer(request, origins, found)
         except TidegateError as error:
             response = response_of(error)
+            if response.status_code == 403:
+                self._note_refusal(request, error, found)
         except Exception:
             _LOG.exception("%s %s failed", request.method, scope["path"])
             response = response_of(RequestError(500, "internal", "an answer", "an error of the broker, in its log"))
@@ -109,6 +110,12 @@ class Application:
                 return await route.handler(request)
         except TimeoutError:
             raise RequestError(503, "slow", f"an answer within {limit:g} seconds", "a longer work") from None
+
+    def _note_refusal(self, request: ApiRequest, error: TidegateError, noted: list[Route]) -> None:
+        caller = request._caller
+        who = {} if caller is None else {"principal": caller.name, "token": caller.token}
+        what = f"{request.method} {noted[0].path if noted else ''}".rstrip()
+        self._broker.access.audit.refused(what, str(error), address=address_of(request), **who)
 
     def _check_rate(self, caller: Caller) -> None:
         rate = self._broker.limits.requests_per_second
@@ -137,12 +144,8 @@ def _secret(request: ApiRequest, found: FoundRoute, query: list[tuple[str, str]]
 
 async def caller_of(connection: HTTPConnection, broker: OpenBroker, secret: str | None) -> Caller:
     """Who makes a request with this token."""
+    address = address_of(connection)
     if secret is None:
+        broker.access.audit.refused("authenticate", "no token", address=address)
         raise nobody("none")
-    address = connection.client.host if connection.client else ""
-    access = broker.access
-    caller = access.find(secret, address)
-    if caller is None:
-        found = await run_sync(access.look_up, secret, limiter=broker.threads)
-        caller = access.note(secret, address, found)
-    return caller
+    return await broker.access.caller(secret, address)

@@ -66,8 +66,8 @@ class OpenBroker(Closing):
             self.log = opened.enter_context(data.open_log(version=lambda: self.registry.version, clock=clock))
             self.appender = opened.enter_context(Appender(self.log))
             self._opened = opened.pop_all()
-        self.access = Access(self.principals)
-        self.parts: list[BrokerPart] = []
+        self.access = Access(self.principals, time_of_day=clock)
+        self.parts: list[BrokerPart] = [self.access]
         """What ``start`` starts, in this order."""
         self._started: list[BrokerPart] = []
 

@@ -19,7 +19,7 @@ from sqlalchemy import Column, Connection, Index, MetaData, Table, select, updat
 from tidegate.errors import SettingError, StoreError, TidegateError, shown
 from tidegate.index.catalogue import restored, stored
 from tidegate.language.limits import NO_LIMITS, Limits
-from tidegate.model import Subscription, moment
+from tidegate.model import Subscription, micros, moment
 from tidegate.predicates import Filter
 from tidegate.store.database import CHUNK, NUMBER, OPTIONS, Database, insert_new, words
 from tidegate.store.registry_tables import PART as REGISTRY
@@ -31,6 +31,7 @@ from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.expansion import self_contained
 
 __all__ = [
+    "CHANGES",
     "PART",
     "PRINCIPAL",
     "PRINCIPALS",
@@ -46,6 +47,7 @@ __all__ = [
     "checked_sources",
     "meaning",
     "meanings",
+    "note_change",
     "prepare",
     "principal_of",
     "salt",
@@ -98,6 +100,16 @@ _SALT = Table(
     Column("salt", words(2 * SALT_BYTES), nullable=False),
     **OPTIONS,
 )
+#: One row: how often anything was changed that those who believe what they know of tokens must hear of.
+_CHANGES = Table(
+    "tidegate_principal_changes",
+    _TABLES,
+    Column("one", NUMBER, primary_key=True, autoincrement=False),
+    Column("number", NUMBER, nullable=False),
+    **OPTIONS,
+)
+#: What gives that number.
+CHANGES = "SELECT number FROM tidegate_principal_changes"
 #: What ``principal_of`` and ``token_of`` read.
 PRINCIPAL = (PRINCIPALS.c.name, PRINCIPALS.c.read_filter, PRINCIPALS.c.quotas, PRINCIPALS.c.created)
 TOKEN = (
@@ -125,7 +137,18 @@ def _apply_reads(connection: Connection) -> None:
         bind(connection, name, meant)
 
 
-PART = SchemaPart("principals", (_create, _apply_reads))
+def _count_changes(connection: Connection) -> None:
+    """Count changes, so that a process can ask by one look whether there was any."""
+    _CHANGES.create(connection, checkfirst=True)
+    insert_new(connection, _CHANGES, [{"one": 1, "number": 0}])
+
+
+def note_change(connection: Connection) -> None:
+    """Note within a transaction that a principal or token is changed. No other such transaction runs beside it."""
+    connection.execute(update(_CHANGES).values(number=_CHANGES.c.number + 1))
+
+
+PART = SchemaPart("principals", (_create, _apply_reads, _count_changes))
 
 
 def prepare(database: Database) -> None:
@@ -184,6 +207,10 @@ class Token(NamedTuple):
     def covers(self, source: str) -> bool:
         """Whether a publisher with this token may publish as that source."""
         return self.sources is None or any(fnmatchcase(source, pattern) for pattern in self.sources)
+
+    def holds_at(self, moment: int) -> bool:
+        """Whether it has not expired at a moment, in microseconds since 1970."""
+        return self.expires is None or moment < micros(self.expires)
 
 
 def principal_of(row: Sequence[Any]) -> Principal:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, insert, not_, or_, select, update
 
 from tidegate.closing import Closing
 from tidegate.errors import ConflictError, SettingError, shown
@@ -24,9 +24,10 @@ from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import micros
 from tidegate.moments import zoned
 from tidegate.principal_names import EXPECTED, is_principal_name
-from tidegate.store.database import Database, insert_new
+from tidegate.store.database import CHUNK, Database, insert_new
 from tidegate.store.database_url import address
 from tidegate.store.principal_tables import (
+    CHANGES,
     PRINCIPAL,
     PRINCIPALS,
     TOKEN,
@@ -38,6 +39,7 @@ from tidegate.store.principal_tables import (
     checked_roles,
     checked_sources,
     meaning,
+    note_change,
     prepare,
     principal_of,
     salt,
@@ -108,8 +110,16 @@ class Principals(Closing):
 
     # --- principals -------------------------------------------------------------------------------------------------
 
-    def put(self, name: str, *, read: Read | None = None, quotas: Mapping[str, float] | None = None) -> Principal:
-        """Make a principal, or change the one of this name, to have exactly this ``read`` and these ``quotas``.
+    def put(
+        self,
+        name: str,
+        *,
+        read: Read | None = None,
+        quotas: Mapping[str, float] | None = None,
+        keep: Collection[Literal["read", "quotas"]] = (),
+    ) -> Principal:
+        """Make a principal, or change the one of this name, to have exactly this ``read`` and these ``quotas``; what
+        ``keep`` names stays as it is.
 
         ``read`` is a filter, ANDed to all that the principal asks; without one it may read everything. With another
         than before, its subscriptions are made anew at the same moment: see ``store/remaking.py``.
@@ -119,9 +129,12 @@ class Principals(Closing):
 
         def work(connection: Connection) -> Principal:
             tick(connection, 0)  # nobody subscribes meanwhile
+            note_change(connection)
             self._is_made(connection, name)
-            connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == name).values(quotas=quotas_text))
-            _set_read(connection, name, wanted)
+            if "quotas" not in keep:
+                connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == name).values(quotas=quotas_text))
+            if "read" not in keep:
+                _set_read(connection, name, wanted)
             return principal_of(connection.execute(_named(name)).one())
 
         return self._database.write(work)
@@ -144,15 +157,19 @@ class Principals(Closing):
         found: str | None = self._database.poll(f"{_READ_OF} '{name}'")  # a name has no quotes
         return found
 
-    def all(self) -> list[Principal]:
-        """All principals, by name."""
+    def all(self, *, after: str = "", limit: int | None = None) -> list[Principal]:
+        """Principals by name: all, or from behind a name on."""
+        statement = select(*PRINCIPAL).where(PRINCIPALS.c.name > after).order_by(PRINCIPALS.c.name).limit(limit)
         with self._database.read() as connection:
-            return [principal_of(row) for row in connection.execute(select(*PRINCIPAL).order_by(PRINCIPALS.c.name))]
+            return [principal_of(row) for row in connection.execute(statement)]
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: str, *, keeping_a_way_in: bool = False) -> None:
         """Remove a principal and its tokens. Its subscriptions and queues are not touched."""
 
         def work(connection: Connection) -> int:
+            note_change(connection)
+            if keeping_a_way_in:
+                self._expect_a_way_in(connection, TOKENS.c.principal == name, f"principal {name}")
             count = connection.execute(delete(PRINCIPALS).where(PRINCIPALS.c.name == name)).rowcount
             connection.execute(delete(TOKENS).where(TOKENS.c.principal == name))
             return count
@@ -210,6 +227,7 @@ class Principals(Closing):
         def work(connection: Connection) -> str:
             if wanted.given is not None:
                 tick(connection, 0)  # nobody subscribes meanwhile
+                note_change(connection)
             self._is_made(connection, principal)
             if wanted.given is not None:
                 _agree(connection, principal, wanted)
@@ -221,28 +239,55 @@ class Principals(Closing):
 
         return NewToken(self._database.write(work), text)
 
-    def holder(self, secret: str) -> Holder | None:
-        """Who holds this secret; None if nobody does, or not any more. Unknown secrets cost what known ones cost."""
+    def holder(self, secret: str, *, note_use: bool = True) -> Holder | None:
+        """Who holds this secret; None if nobody does, or not any more. Unknown secrets cost what known ones cost.
+
+        That a token was used is written down once an hour, which may wait for others that write. Who cannot wait notes
+        it later, with ``note_uses``.
+        """
         if not isinstance(secret, str):
             return None
-        found, moment = self._hashes.of(secret), self._clock()
-        wanted = select(TOKENS.c.hash, *TOKEN, *PRINCIPAL).join(PRINCIPALS, PRINCIPALS.c.name == TOKENS.c.principal)
+        found = self._hashes.of(secret)
         with self._database.read() as connection:
-            row = connection.execute(wanted.where(TOKENS.c.hash == found)).one_or_none()
-        is_right = hmac.compare_digest(_NOBODY if row is None else row[0], found)
+            row = connection.execute(_HOLDERS.where(TOKENS.c.hash == found)).one_or_none()
+        is_right = hmac.compare_digest(_NOBODY if row is None else row.hash, found)
         if row is None or not is_right:
             return None
+        holder = self._living(row)
+        if holder is not None and note_use:
+            self.note_uses([holder.token])
+        return holder
+
+    def _living(self, row: Sequence[Any]) -> Holder | None:
+        """The holder that a row is of; None if its token has expired."""
         end = len(TOKEN) + 1
         token = token_of(row[1:end])
-        if token.expires is not None and micros(token.expires) <= moment:
-            return None
-        if token.used is None or micros(token.used) + _HOUR <= moment:
-            self._note_use(token.id, moment)
-        return Holder(token, principal_of(row[end:]))
+        return Holder(token, principal_of(row[end:])) if token.holds_at(self._clock()) else None
 
-    def _note_use(self, id: str, moment: int) -> None:
+    def holders(self, ids: Sequence[str]) -> dict[str, Holder]:
+        """Who holds the tokens of these ids now; those that were revoked or have expired are not there."""
+        found = dict[str, Holder]()
+        for at in range(0, len(ids), CHUNK):
+            with self._database.read() as connection:
+                rows = connection.execute(_HOLDERS.where(TOKENS.c.id.in_(ids[at : at + CHUNK]))).all()
+            found |= {holder.token.id: holder for holder in map(self._living, rows) if holder is not None}
+        return found
+
+    @property
+    def changes(self) -> int:
+        """A number that is another one after each change that somebody who knows tokens must hear of. Cheap."""
+        return int(self._database.poll(CHANGES) or 0)
+
+    def note_uses(self, tokens: Iterable[Token]) -> None:
+        """Note that tokens were used, those of which it was not noted within the last hour."""
+        moment = self._clock()
+        due = [token.id for token in tokens if token.used is None or micros(token.used) + _HOUR <= moment]
+        for at in range(0, len(due), CHUNK):
+            self._note_uses(due[at : at + CHUNK], moment)
+
+    def _note_uses(self, ids: Sequence[str], moment: int) -> None:
         is_old = or_(TOKENS.c.used.is_(None), TOKENS.c.used <= moment - _HOUR)
-        statement = update(TOKENS).where(TOKENS.c.id == id, is_old).values(used=moment)
+        statement = update(TOKENS).where(TOKENS.c.id.in_(ids), is_old).values(used=moment)
         self._database.write(lambda connection: connection.execute(statement))
 
     def token(self, id: str) -> Token:
@@ -254,19 +299,50 @@ class Principals(Closing):
                 return token_of(row)
         raise SettingError("the id of a token that there is", "another text")  # perhaps a secret: not to be shown
 
-    def tokens(self, principal: str | None = None) -> list[Token]:
-        """The tokens of a principal, or of all, in the order in which they were made."""
-        statement = select(*TOKEN).order_by(TOKENS.c.created, TOKENS.c.id)
+    def tokens(
+        self, principal: str | None = None, *, after: tuple[int, str] | None = None, limit: int | None = None
+    ) -> list[Token]:
+        """The tokens of a principal, or of all, in the order in which they were made; from behind a time (µs since
+        1970) and id on.
+        """
+        statement = select(*TOKEN).order_by(TOKENS.c.created, TOKENS.c.id).limit(limit)
         if principal is not None:
             _check_name(principal)
             statement = statement.where(TOKENS.c.principal == principal)
+        if after is not None:
+            made, id = after
+            statement = statement.where(or_(TOKENS.c.created > made, and_(TOKENS.c.created == made, TOKENS.c.id > id)))
         with self._database.read() as connection:
             return [token_of(row) for row in connection.execute(statement)]
 
-    def revoke(self, id: str) -> None:
-        """Revoke a token: from now on nobody holds its secret."""
+    def revoke(self, id: str, *, keeping_a_way_in: bool = False) -> None:
+        """Revoke a token: from now on nobody holds its secret. With ``keeping_a_way_in`` not the last one that an
+        administrator has.
+        """
         self.token(id)
-        self._database.write(lambda connection: connection.execute(delete(TOKENS).where(TOKENS.c.id == id)))
+
+        def work(connection: Connection) -> None:
+            note_change(connection)
+            if keeping_a_way_in:
+                self._expect_a_way_in(connection, TOKENS.c.id == id, f"token {id}")
+            connection.execute(delete(TOKENS).where(TOKENS.c.id == id))
+
+        self._database.write(work)
+
+    def _expect_a_way_in(self, connection: Connection, without: ColumnElement[bool], at: str) -> None:
+        """Refuse to go on without some tokens if an administrator has one of them and none has another."""
+        moment = self._clock()
+        ways = and_(
+            TOKENS.c.roles.contains("administrator"), or_(TOKENS.c.expires.is_(None), TOKENS.c.expires > moment)
+        )
+        going, staying = (
+            connection.scalar(select(TOKENS.c.id).where(ways, some).limit(1)) for some in (without, not_(without))
+        )
+        if going is not None and staying is None:
+            raise ConflictError("another token of an administrator, so that somebody can still come in", "the last", at)
+
+
+_HOLDERS = select(TOKENS.c.hash, *TOKEN, *PRINCIPAL).join(PRINCIPALS, PRINCIPALS.c.name == TOKENS.c.principal)
 
 
 def _named(name: str) -> Any:

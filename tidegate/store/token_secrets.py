@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import threading
 from collections import OrderedDict
 
 from tidegate.errors import SettingError
 
-__all__ = ["SALT_BYTES", "SecretHashes", "check_chosen", "made"]
+__all__ = ["LONGEST", "SALT_BYTES", "SecretHashes", "check_chosen", "looks_made", "made"]
 
 _PREFIX = "tdg_"
 _RANDOM_BYTES = 32
+#: Secrets that are made here, or look like it: all others may be words.
+_MADE = re.compile(_PREFIX + "[A-Za-z0-9_-]{43}")
 SALT_BYTES = 16
 #: Characters of a secret that somebody chose.
-_LEAST, _MOST = 16, 1024
+_LEAST, LONGEST = 16, 1024
 #: Work of scrypt: 16 MiB and some 50 ms.
 _N, _R, _P = 2**14, 8, 1
 #: So many results of scrypt are remembered in a process.
@@ -35,12 +38,17 @@ def made() -> str:
     return f"{_PREFIX}{secrets.token_urlsafe(_RANDOM_BYTES)}"
 
 
+def looks_made(secret: str) -> bool:
+    """Whether a secret is one that nobody can guess, or looks like it, and not what somebody may have chosen."""
+    return _MADE.fullmatch(secret) is not None
+
+
 def check_chosen(secret: object) -> None:
     """Refuse a secret that nobody may choose."""
     if not isinstance(secret, str) or not all("!" <= character <= "~" for character in secret):
         raise SettingError("visible ASCII characters as a secret", "something else")
-    if not _LEAST <= len(secret) <= _MOST:
-        raise SettingError(f"{_LEAST} to {_MOST} characters as a secret", f"{len(secret)}")
+    if not _LEAST <= len(secret) <= LONGEST:
+        raise SettingError(f"{_LEAST} to {LONGEST} characters as a secret", f"{len(secret)}")
     if secret.startswith(_PREFIX):
         raise SettingError(f"a secret that does not begin with {_PREFIX}, as those do that are made here", "one")
 
@@ -63,8 +71,8 @@ class SecretHashes:
 
     def of(self, secret: str) -> str:
         """The hash of a secret, known or not."""
-        text = secret.encode("utf-8", "surrogatepass")[: 4 * _MOST]
-        if secret.startswith(_PREFIX):
+        text = secret.encode("utf-8", "surrogatepass")[: 4 * LONGEST]
+        if looks_made(secret):
             return f"sha256:{hashlib.sha256(text).hexdigest()}"
         place = hmac.digest(self._key, text, "sha256")
         if (known := self._remembered(place)) is not None:

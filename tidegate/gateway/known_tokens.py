@@ -1,0 +1,90 @@
+"""What a gateway knows of tokens, so that it need not ask the database for each request.
+
+``Access`` fills it and says how long what is known is believed. Of a secret it keeps only a digest with a key of its
+own. Used in the event loop of one gateway, by one thread.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidegate.gateway.caller import Caller
+from tidegate.store.principals import Holder
+
+__all__ = ["KnownToken", "KnownTokens"]
+
+
+@dataclass(slots=True)
+class KnownToken:
+    """Who holds a token, when the database was asked, and how many changes there had been before that."""
+
+    caller: Caller
+    asked_at: float
+    changes: int
+    noted_at: float | None = None
+    """When it was last noted in the database that the token is used."""
+    is_used: bool = True
+    """Whether it was used since."""
+
+
+class KnownTokens:
+    """Tokens by digests of their secrets, and by their ids. Those used longest ago are forgotten beyond ``most``."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._key = most, secrets.token_bytes(32)
+        self._by_digest: OrderedDict[bytes, KnownToken] = OrderedDict()
+        self._digests: dict[str, bytes] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_digest)
+
+    def find(self, secret: str) -> KnownToken | None:
+        """What is known of the token that has this secret."""
+        return self._by_digest.get(self._digest(secret))
+
+    def of(self, id: str) -> KnownToken | None:
+        """What is known of the token of that id, which thereby stays known."""
+        digest = self._digests.get(id)
+        if digest is None:
+            return None
+        self._by_digest.move_to_end(digest)
+        return self._by_digest[digest]
+
+    def put(self, secret: str, known: KnownToken) -> None:
+        digest, id = self._digest(secret), known.caller.token
+        self._by_digest[digest], self._digests[id] = known, digest
+        self._by_digest.move_to_end(digest)
+        if len(self._by_digest) > self._most:
+            _, oldest = self._by_digest.popitem(last=False)
+            del self._digests[oldest.caller.token]
+
+    def forget(self, secret: str) -> None:
+        """Nobody has this secret, any more."""
+        known = self._by_digest.pop(self._digest(secret), None)
+        if known is not None:
+            del self._digests[known.caller.token]
+
+    def renew(self, ids: Iterable[str], holders: Mapping[str, Holder], asked_at: float, changes: int) -> None:
+        """Take what the database said of tokens after so many changes: those that it does not have are forgotten."""
+        for id in ids:
+            digest = self._digests.get(id)
+            if digest is None or (known := self._by_digest[digest]).changes > changes:
+                continue
+            if (holder := holders.get(id)) is None:
+                del self._by_digest[digest], self._digests[id]
+            else:
+                known.caller, known.asked_at, known.changes = Caller(holder), asked_at, changes
+
+    def ids(self, *, other_than: int | None = None) -> list[str]:
+        """The ids of all tokens; of those only that are not known as they are after so many changes."""
+        return [id for id, digest in self._digests.items() if self._by_digest[digest].changes != other_than]
+
+    def all(self) -> Iterable[KnownToken]:
+        return self._by_digest.values()
+
+    def _digest(self, secret: str) -> bytes:
+        return hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
