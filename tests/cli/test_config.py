@@ -230,7 +230,7 @@ WRONG = [
     ),
     (
         changed(spark="[sparks]"),
-        "one of ontology, run, shapes, sinks, source, spark, subscriptions; got 'sparks' (did you mean spark?)",
+        "one of ontology, run, serve, shapes, sinks, source, spark, subscriptions; got 'sparks' (did you mean spark?)",
     ),
     (
         changed(shapes='[shapes]\ntransform = "pca"'),

@@ -98,5 +98,5 @@ def test_a_run_makes_and_ends_the_queues_of_sessions(tmp_path, monkeypatch):
             gateway.unregister("ann")
         run("run", "broker.toml", "--available-now")
         assert run("sessions", "list", "broker").stdout == ""
-        assert "a principal who was told anything" in refused("queue", "show", "broker", "ann")
+        assert "a principal with a queue" in refused("queue", "show", "broker", "ann")
     assert epochs[0] != epochs[1]
