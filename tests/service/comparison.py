@@ -45,19 +45,22 @@ def first_difference(script: Script, product: Service) -> str | None:
     product.begin(script.limits)
     epochs = Epochs()
     for place, step in enumerate(script.steps):
-        so_far = f"after these steps, with {script.limits}:\n{told(script.steps[: place + 1])}"
         expected = do(oracle, step)
         try:
             got = do(product, step)
         except Exception as error:
-            error.add_note(so_far)
+            error.add_note(so_far(script, place))
             raise
         found = difference_of_answers(step, expected, got)
         if found is None and isinstance(step, AFTER_THESE_QUEUES_ARE_COMPARED):
             found = difference_of_queues(oracle.queues(), product.queues(), epochs)
         if found is not None:
-            return f"{found}\n\n{so_far}"
+            return f"{found}\n\n{so_far(script, place)}"
     return None
+
+
+def so_far(script: Script, place: int) -> str:
+    return f"after these steps, with {script.limits}:\n{told(script.steps[: place + 1])}"
 
 
 def do(service: Service, step: Step) -> Any:

@@ -99,7 +99,7 @@ class Oracle:
 
     def subscribe(self, step: Subscribe) -> SubscribeAnswer:
         current = self.current(step.principal, step.id)
-        if current is None and step.replace:
+        if step.subscription.is_never_active or (current is None and step.replace):
             return "refused"
         if current is not None and same_subscription(current.subscription, step.subscription):
             return "same"
@@ -109,7 +109,7 @@ class Oracle:
         if current is not None:
             current.ended = self.state.version
         self.make(step.principal, step.id, step.subscription)
-        self.state.registered.add(step.principal)
+        self.begin_session(step.principal)
         return "made" if current is None else "replaced"
 
     def unsubscribe(self, step: Unsubscribe) -> bool:
@@ -121,7 +121,10 @@ class Oracle:
         return True
 
     def set_read(self, step: SetRead) -> None:
-        """All subscriptions of the principal are ended and made anew at one version, so initial ones begin anew."""
+        """All subscriptions of the principal are ended and made anew at one version.
+
+        Initial matches are not told again: an administrator has changed what may be read, and nobody has subscribed.
+        """
         read = Always() if step.read is None else step.read
         if text(read) == text(self.may_read(step.principal)):
             return
@@ -129,14 +132,18 @@ class Oracle:
         self.state.version += 1
         for current in self.all_current(step.principal):
             current.ended = self.state.version
-            self.make(current.principal, current.id, current.subscription)
+            self.make(current.principal, current.id, current.subscription, current.first)
 
     def register(self, step: Register) -> None:
-        if step.principal in self.state.registered:
-            return
-        self.state.version += 1
-        self.state.registered.add(step.principal)
-        self.state.registrations.append(Registration(self.state.version, step.principal, begins=True))
+        if step.principal not in self.state.registered:
+            self.state.version += 1
+            self.begin_session(step.principal)
+
+    def begin_session(self, principal: str) -> None:
+        """A session has the queue `stream`, whatever its subscriptions deliver to."""
+        if principal not in self.state.registered:
+            self.state.registered.add(principal)
+            self.state.registrations.append(Registration(self.state.version, principal, begins=True))
 
     def unregister(self, step: Unregister) -> bool:
         """The session ends: its subscriptions with it, what it may read stays."""
@@ -156,9 +163,10 @@ class Oracle:
                 self.state.version += 1
                 current.ended = self.state.version
 
-    def make(self, principal: str, id: str, subscription: Subscription) -> None:
-        read = self.may_read(principal)
-        self.state.subscriptions.append(Made(principal, id, subscription, read, self.state.version))
+    def make(self, principal: str, id: str, subscription: Subscription, first: int | None = None) -> None:
+        read, version = self.may_read(principal), self.state.version
+        made = Made(principal, id, subscription, read, version, version if first is None else first)
+        self.state.subscriptions.append(made)
 
     def may_read(self, principal: str) -> Condition:
         return self.state.reads.get(principal, Always())
@@ -177,11 +185,11 @@ class Oracle:
     def cut(self, step: Cut) -> None:
         self.finish_begun_batch()
         cut = TakenCut(len(self.state.log), self.state.version, self.clock)
-        if step.dies is Death.BEFORE_COMMIT:
+        self.state.died_in_commit = step.dies in (Death.IN_COMMIT, Death.AFTER_COMMIT)
+        if step.dies in (Death.BEFORE_COMMIT, Death.IN_COMMIT):
             self.state.died_before_commit = cut
             return
         self.commit(cut)
-        self.state.died_after_commit = step.dies is Death.AFTER_COMMIT
 
     def restart(self, step: Restart) -> None:
         self.finish_begun_batch()
@@ -191,7 +199,7 @@ class Oracle:
         cut, self.state.died_before_commit = self.state.died_before_commit, None
         if cut is not None:
             self.commit(cut)
-        self.state.died_after_commit = False
+        self.state.died_in_commit = False
 
     def backup(self, step: Backup) -> None:
         self.backed_up = deepcopy(self.state)
@@ -231,7 +239,7 @@ class Oracle:
 
     def beginning(self, before: TakenCut, cut: TakenCut) -> list[Made]:
         """The subscriptions that this cut is the first to have, and that have not ended at it."""
-        return [made for made in self.deliverable(cut) if before.version < made.made and made.alive(cut.version)]
+        return [made for made in self.deliverable(cut) if before.version < made.first and made.alive(cut.version)]
 
     def deliverable(self, cut: TakenCut) -> list[Made]:
         """The subscriptions that this cut has, without those whose session it ends."""
@@ -243,7 +251,7 @@ class Oracle:
 
     def initially(self, made: Made, logged: Logged) -> bool:
         """Whether a publication that is valid is an initial match of a subscription that begins."""
-        return made.subscription.initial and logged.version < made.made and made.matches(logged)
+        return made.subscription.initial and logged.version < made.first and made.matches(logged)
 
     def live(self, made: Made, logged: Logged) -> bool:
         """Whether a subscription is told of a publication when it is cut; expiry is judged by the append's stamp."""
@@ -300,8 +308,8 @@ class Oracle:
         return logged
 
     def read(self, step: Read) -> tuple[Item, ...] | None:
-        if self.state.died_after_commit:
-            return None  # the queues are a batch ahead of what says which rows are withdrawn
+        if self.state.died_in_commit:
+            return None  # the queues are not of one batch with what says which rows are withdrawn
         if self.state.unregistered(step.principal, self.state.committed.version):
             return ()  # the session has ended, and the runner has not come to it
         queue = self.state.queues.get((step.principal, step.destination))

@@ -50,13 +50,17 @@ LogRow: TypeAlias = Logged | Tombstone
 
 @dataclass
 class Made:
-    """A subscription from the version that made it to the version that ended it; replacing makes another one."""
+    """A subscription from the version that made it to the version that ended it; replacing makes another one.
+
+    Another `read` makes it anew as well, but of what it was at `first`.
+    """
 
     principal: str
     id: str
     subscription: Subscription
     read: Condition
     made: int
+    first: int
     ended: int | None = None
 
     @property
@@ -123,7 +127,7 @@ class State:
     queues: dict[QueueName, KeptQueue] = field(default_factory=dict)
     committed: TakenCut = TakenCut()
     died_before_commit: TakenCut | None = None
-    died_after_commit: bool = False
+    died_in_commit: bool = False
 
     def publications(self, rows: int) -> Iterator[tuple[int, Logged]]:
         """The publications among the first rows of the log, with their rows."""

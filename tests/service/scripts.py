@@ -164,7 +164,7 @@ class Drawing:
             self.any_of(SOURCES),
             self.any_of(IDS),
             self.any_of(PHASES),
-            self.clock - self.draw(st.integers(0, 3)),
+            None if self.often(1, 8) else self.clock - self.draw(st.integers(0, 3)),
             self.valid_until(),
             attributes,
         )
@@ -191,6 +191,7 @@ class Drawing:
                 {},
                 {"attributes": doubles},
                 {"attributes": (*before.attributes, ("c", 1))},
+                {"time": self.clock if before.time is None else None},
                 {"valid_until": self.valid_until()},
                 {"phase": self.any_of(PHASES)},
             )

@@ -57,6 +57,12 @@ class Subscription:
     fields: Fields = "all"
     deliver: str = "stream"
 
+    @property
+    def is_never_active(self) -> bool:
+        """Whether the bounds of activity leave no time between them."""
+        begin, end = self.active_from, self.active_until
+        return begin is not None and end is not None and end <= begin
+
 
 @dataclass(frozen=True)
 class Publish:
@@ -123,6 +129,7 @@ class Death(Enum):
     """When the runner is killed in a batch whose cut is written ahead."""
 
     BEFORE_COMMIT = "before the commit of the queues"
+    IN_COMMIT = "after it was written down which rows are withdrawn, before the commit of the queues"
     AFTER_COMMIT = "after the commit of the queues, before the valid set and the end of the batch are written"
 
 

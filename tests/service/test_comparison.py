@@ -153,6 +153,16 @@ class ReadIsNotRemade(Oracle):
         self.state.reads[step.principal] = step.read or self.may_read("")
 
 
+class InitialAgainForAnotherRead(Oracle):
+    def make(self, principal, id, subscription, first=None):
+        super().make(principal, id, subscription)
+
+
+class OnlyQueuesThatSubscriptionsName(Oracle):
+    def begin_session(self, principal):
+        self.state.registered.add(principal)
+
+
 class RetractionsOfTheUnreadable(Oracle):
     def item(self, principal, number, entry):
         if entry.kind == "retracted":
@@ -197,6 +207,8 @@ BROKEN = [
     RestoreKeepsEpochs,
     RestoreForgetsNothing,
     ReadIsNotRemade,
+    InitialAgainForAnotherRead,
+    OnlyQueuesThatSubscriptionsName,
     RetractionsOfTheUnreadable,
     ExpiredNamesEverybody,
     EndsOneTickLate,

@@ -49,7 +49,7 @@ def test_read_is_part_of_every_condition_and_filters_the_backlog_and_retractions
     assert walked.read()[0] == Skipped(1, 1, "unpublished")
 
 
-def test_a_changed_read_remakes_subscriptions_so_that_initial_ones_begin_anew_and_the_same_read_does_not():
+def test_a_changed_read_remakes_subscriptions_and_their_initial_matches_are_not_told_again():
     walked = Walked(
         SetRead("ann", HIGH),
         publish("1", a=50, valid_until=9),
@@ -62,7 +62,20 @@ def test_a_changed_read_remakes_subscriptions_so_that_initial_ones_begin_anew_an
         SetRead("ann", None),
         Cut(),
     )
-    assert walked.queue() == ["1 initial 1: p", "2 initial 1: p", "3 initial 2: p", "4 publication 3: p"]
+    assert walked.queue() == ["1 initial 1: p", "2 publication 3: p"]
+
+
+def test_what_is_remade_before_its_first_cut_has_the_initial_matches_of_when_it_was_made():
+    walked = Walked(
+        SetRead("ann", HIGH),
+        publish("1", a=1, valid_until=9),
+        subscribe("p", initial=True),
+        publish("2", a=1, valid_until=9),
+        SetRead("ann", None),
+        publish("3", a=1, valid_until=9),
+        Cut(),
+    )
+    assert walked.queue() == ["1 initial 1: p", "2 publication 3: p"]
 
 
 # Sessions
@@ -72,11 +85,11 @@ def test_a_queue_begins_with_registration_or_subscription_and_ends_with_unregist
     walked = Walked(Register("ann"), Register("ann"), subscribe("m", who="bob", deliver="mqtt"))
     assert walked.oracle.queues() == {}
     walked.oracle.cut(Cut())
-    assert sorted(walked.oracle.queues()) == [("ann", "stream"), ("bob", "mqtt")]
+    assert sorted(walked.oracle.queues()) == [("ann", "stream"), ("bob", "mqtt"), ("bob", "stream")]
     assert walked.oracle.unregister(Unregister("ann"))
     assert not walked.oracle.unregister(Unregister("ann"))
     walked.oracle.cut(Cut())
-    assert sorted(walked.oracle.queues()) == [("bob", "mqtt")]
+    assert sorted(walked.oracle.queues()) == [("bob", "mqtt"), ("bob", "stream")]
 
 
 def test_unregistering_drops_what_the_runner_has_still_to_tell_and_a_new_session_has_a_new_epoch():
@@ -117,6 +130,11 @@ def test_subscriptions_are_active_by_event_time_and_end_a_lateness_after_active_
     )
     assert walked.queue() == [f"{n} publication {id}: p" for n, id in enumerate(("2", "3", "5", "6"), start=1)]
     assert walked.answers[13] is False
+
+
+def test_bounds_of_activity_without_time_between_them_are_refused():
+    walked = Walked(subscribe("p", active_from=1, active_until=1), subscribe("p", active_from=1, active_until=2))
+    assert walked.answers == ["refused", "made"]
 
 
 def test_reading_beyond_the_end_begins_with_a_gap_and_at_the_end_is_nothing():
