@@ -11,6 +11,8 @@ from tidegate.gateway.application import Application
 
 
 class Part:
+    is_ready = True
+
     def __init__(self, name, told, failing=()):
         self.name, self.told, self.failing = name, told, failing
 

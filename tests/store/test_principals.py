@@ -174,7 +174,6 @@ def test_nobody_holds_anything_else(principals):
         (["publisher"], {"secret": "short"}, "16 to 1024 characters as a secret; got 5"),
         (["publisher"], {"secret": "with a space in it"}, "visible ASCII characters as a secret"),
         (["publisher"], {"secret": "žžžžžžžžžžžžžžžžž"}, "visible ASCII characters as a secret"),
-        (["publisher"], {"secret": token_secrets.made()}, "a secret that does not begin with tdg_"),
         (["publisher"], {"expires": datetime(2026, 11, 15)}, "time zone"),
     ],
 )

@@ -55,7 +55,8 @@ class QueueState(NamedTuple):
 
 
 class OpenQueues(Closing):
-    """The queues of a run, named by its TOML file or its data directory. The run may go on meanwhile, or stand still.
+    """The queues of a run, named by its TOML file or its data directory, or by what ``load`` has read of that. The run
+    may go on meanwhile, or stand still.
 
     A principal has a queue for ``stream`` while it is registered, and one for each other destination from the first
     subscription on that names it. Deliveries have numbers 1, 2, 3 … and stay
@@ -63,10 +64,10 @@ class OpenQueues(Closing):
     publications that have expired by then are shown only to subscriptions that want these.
     """
 
-    def __init__(self, place: str | os.PathLike[str], *, clock: Callable[[], int] = now) -> None:
-        if not isinstance(place, str | os.PathLike):
+    def __init__(self, place: str | os.PathLike[str] | Config, *, clock: Callable[[], int] = now) -> None:
+        if not isinstance(place, str | os.PathLike | Config):
             raise SettingError("the path of a TOML file or of a data directory", shown(place))
-        config = load(Path(place))
+        config = place if isinstance(place, Config) else load(Path(place))
         sink = _sink(config)
         if sink is None:
             raise SettingError("a run with a sink of type queues", "one without", str(config.file))

@@ -32,6 +32,7 @@ from tidegate.cli.publish import publish
 from tidegate.cli.queue import queue
 from tidegate.cli.rehearse import rehearse
 from tidegate.cli.run import run
+from tidegate.cli.serve import serve
 from tidegate.cli.sessions import sessions
 from tidegate.cli.shapes import shapes
 from tidegate.cli.status import status
@@ -121,8 +122,8 @@ def tidegate(
 
 
 for command in (
-    check, match, rehearse, explain, functions, demo, run, publish, unpublish, subscribe, unsubscribe, status, backup,
-    restore, warmup,
+    check, match, rehearse, explain, functions, demo, run, serve, publish, unpublish, subscribe, unsubscribe, status,
+    backup, restore, warmup,
 ):  # fmt: skip
     app.command()(command)
 app.command("list")(list_)

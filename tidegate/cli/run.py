@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,6 +42,11 @@ def run(
     metrics: Annotated[
         str | None, typer.Option(help="Serve metrics for Prometheus at this port, or address:port.")
     ] = None,
+    data: Annotated[Path | None, typer.Option(help="The data directory, in place of what the file says.")] = None,
+    runner: Annotated[str | None, typer.Option(help="spark or process, in place of what the file says.")] = None,
+    supervised: Annotated[
+        bool, typer.Option("--supervised", help="End when the standard input does, and show no numbers.")
+    ] = False,
 ) -> None:
     """Run a pipeline: publications of a source, matched with the subscriptions of a registry, to sinks.
 
@@ -52,10 +57,14 @@ def run(
     Example:
       tidegate run valley.toml
     """
+    from tidegate.broker.supervised import follow_starter
     from tidegate.runs.config import load
     from tidegate.runs.toml_sections import KeyPosition, port
 
-    settings = load(config)
+    if supervised:
+        follow_starter()
+    replaced = {"data": None if data is None else str(data.absolute()), "runner": runner}
+    settings = load(config, {"run": {name: value for name, value in replaced.items() if value is not None}})
     if master is not None:
         settings = replace(settings, spark=replace(settings.spark, master=master))
     if metrics is not None:
@@ -71,8 +80,8 @@ def run(
         require("service", "metrics")
     settings.find_functions()
     with ExitStack() as stack:
-        if (data := settings.made()) is not None:
-            stack.callback(data.locked().release)
+        if (found := settings.made()) is not None:
+            stack.callback(found.locked().release)
         stack.enter_context(settings.shapes.used())
         stack.enter_context(settings.ontology.used())
         registry = stack.enter_context(settings.subscriptions.open())
@@ -80,10 +89,10 @@ def run(
         _subscribed(settings, registry)
         source = settings.source.open()
         if settings.run.runner == "process":
-            _run(settings, _in_process(settings, source, registry), source, available_now)
+            _run(settings, _in_process(settings, source, registry), source, available_now, supervised)
             return
         with spark_session(lambda: _session(settings)) as spark:
-            _run(settings, _on_spark(settings, spark, source, registry), source, available_now)
+            _run(settings, _on_spark(settings, spark, source, registry), source, available_now, supervised)
 
 
 def _session(settings: Config) -> SparkSession:
@@ -140,7 +149,7 @@ def _in_process(settings: Config, source: Source, registry: Registry) -> Process
     return ProcessRun(source, registry, sinks, **settings.run.settings(source))
 
 
-def _run(settings: Config, flow: Flow | ProcessRun, source: Source, available_now: bool) -> None:
+def _run(settings: Config, flow: Flow | ProcessRun, source: Source, available_now: bool, supervised: bool) -> None:
     from tidegate.runs.status_file import StatusWriter
 
     status = flow.status
@@ -156,7 +165,7 @@ def _run(settings: Config, flow: Flow | ProcessRun, source: Source, available_no
         flow.start(available_now)
         status.state = "running"
         try:
-            with shown_live(_moves(settings)) as show:
+            with nullcontext(_unseen) if supervised else shown_live(_moves(settings)) as show:
                 _watch(flow, source, asked, show)
         except KeyboardInterrupt:
             status.state = "stopped"
@@ -181,6 +190,10 @@ def _watch(flow: Flow | ProcessRun, source: Source, asked: threading.Event, show
     while not asked.is_set() and not flow.wait(_LOOK):
         source.check()
         show(asdict(flow.status.snapshot()))
+
+
+def _unseen(numbers: object) -> None:
+    """Show nobody the numbers: who supervises the run reads them where it posts them."""
 
 
 def _moves(settings: Config) -> bool:

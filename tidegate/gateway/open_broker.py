@@ -6,6 +6,7 @@ have the same directory open, and the runner is another one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -36,7 +37,10 @@ _THREADS, _DECODING = 16, 2
 
 
 class BrokerPart(Protocol):
-    """What works in the event loop of a gateway between requests."""
+    """What works in the event loop of a gateway between requests. It is ready once what it does can be relied on."""
+
+    @property
+    def is_ready(self) -> bool: ...
 
     async def start(self) -> None: ...
 
@@ -70,6 +74,8 @@ class OpenBroker(Closing):
         self.parts: list[BrokerPart] = [self.access]
         """What ``start`` starts, in this order."""
         self._started: list[BrokerPart] = []
+        self.closing = asyncio.Event()
+        """Set when the gateway is to end: what waits for long, or goes on for ever, ends then by itself."""
 
     async def start(self) -> None:
         """Start the parts that work between requests. If one cannot start, those before it are stopped."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.runs.toml_sections import count, key, location, number, port, texts, truth
+from tidegate.runs.toml_sections import count, key, location, networks, number, port, texts, truth
 
 __all__ = ["ServeSection"]
 
-_MIB = 1 << 20
+_KIB, _MIB = 1 << 10, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,17 @@ class ServeSection:
     workers: int = key(count, 1)
     certificate: str | None = key(location, None)
     private_key: str | None = key(location, None)
+    plain: bool = key(truth, False)
+    proxies: tuple[str, ...] = key(networks, ())
     origins: tuple[str, ...] = key(texts, ())
     max_connections: int = key(count, 10_000)
+    max_header: int = key(count, 64 * _KIB)
     max_body: int = key(count, 16 * _MIB)
     max_bodies: int = key(count, 256 * _MIB)
     max_publications: int = key(count, 100_000)
     header_seconds: float = key(number, 10.0)
-    body_seconds: float = key(number, 30.0)
+    body_seconds: float = key(number, 20.0)
+    idle_seconds: float = key(number, 75.0)
     request_seconds: float = key(number, 30.0)
     requests_per_second: float = key(number, 20_000.0)
     heartbeat: float = key(number, 15.0)

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any
 
 import orjson
@@ -21,7 +23,8 @@ from tidegate.store.storage import storage_at
 __all__ = ["PostedStatus", "StatusWriter", "posted"]
 
 _NAME = "status.json"
-_EVERY = 1.0
+#: Seconds between two writes, and between two looks for the first batch.
+_EVERY, _SOON = 1.0, 0.05
 #: Seconds without a write after which a run that says it is running cannot be running.
 _STALE = 10.0
 _ENDED = ("stopped", "failed", "done")
@@ -45,16 +48,18 @@ class StatusWriter:
         self._post()
 
     def _run(self) -> None:
-        self._post()
-        while not self._ending.wait(_EVERY):
-            self._post()
+        has_batches, due = self._post(), monotonic() + _EVERY
+        while not self._ending.wait(_EVERY if has_batches else _SOON):
+            if has_batches or self._snapshot().batches or monotonic() >= due:  # who waits for the first is told at once
+                has_batches, due = self._post(), monotonic() + _EVERY
 
-    def _post(self) -> None:
-        facts = {"at": datetime.now(UTC), "process": os.getpid(), "query": self._query, **asdict(self._snapshot())}
-        try:
+    def _post(self) -> bool:
+        """Write the numbers; whether there were batches."""
+        numbers = self._snapshot()
+        facts = {"at": datetime.now(UTC), "process": os.getpid(), "query": self._query, **asdict(numbers)}
+        with suppress(TidegateError, OSError):
             self._storage.write(_NAME, orjson.dumps(facts))
-        except (TidegateError, OSError):
-            return
+        return numbers.batches > 0
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, field, fields
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -25,6 +26,7 @@ __all__ = [
     "key",
     "location",
     "locations",
+    "networks",
     "number",
     "number_or_off",
     "port",
@@ -177,13 +179,24 @@ def port(value: Any, at: KeyPosition) -> tuple[str, int]:
         digits = int(digits)
     if isinstance(digits, bool) or not isinstance(digits, int) or not 0 <= digits <= 65_535:
         raise at.wrong('a port from 0 to 65535, or "address:port"', value)
-    return address or "127.0.0.1", digits
+    return address.removeprefix("[").removesuffix("]") or "127.0.0.1", digits
 
 
 def texts(value: Any, at: KeyPosition) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise at.wrong("a list of text", value)
     return tuple(text(one, at.key(str(number))) for number, one in enumerate(value))
+
+
+def networks(value: Any, at: KeyPosition) -> tuple[str, ...]:
+    """Addresses of machines, and networks such as "10.0.0.0/8"."""
+    found = texts(value, at)
+    for place, one in enumerate(found):
+        try:
+            ip_network(one)
+        except ValueError:
+            raise at.key(str(place)).wrong('an address, or a network such as "10.0.0.0/8"', one) from None
+    return found
 
 
 def words(value: Any, at: KeyPosition) -> dict[str, str]:

@@ -10,9 +10,11 @@
     DIR/valid         the publications that are valid, which the queues' sink keeps
     DIR/runner        the checkpoint of the run
     DIR/quarantine    rows that are no publications
+    DIR/run           what the processes of a running broker hold, and tell each other (``broker/broker_record.py``)
     DIR/.backup       what a backup holds while it copies (``broker/held_files.py``)
 
-Each of these has a format of its own. One run at a time uses a directory; others may read and append beside it.
+Each of these has a format of its own. One run at a time uses a directory, and one broker, whose runner that run is;
+others may read and append beside it.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ class DataDirectory:
         self.path, self.runner = path, runner
         self.log, self.ids, self.registry = path / "log", path / "ids", path / "registry.db"
         self.queues, self.cursors, self.valid = path / "queues", path / "cursors.db", path / "valid"
-        self.checkpoint, self.quarantine = path / "runner", path / "quarantine"
+        self.checkpoint, self.quarantine, self.run = path / "runner", path / "quarantine", path / "run"
 
     @staticmethod
     def found(path: str | os.PathLike[str]) -> DataDirectory | None:

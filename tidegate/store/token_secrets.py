@@ -49,8 +49,6 @@ def check_chosen(secret: object) -> None:
         raise SettingError("visible ASCII characters as a secret", "something else")
     if not _LEAST <= len(secret) <= LONGEST:
         raise SettingError(f"{_LEAST} to {LONGEST} characters as a secret", f"{len(secret)}")
-    if secret.startswith(_PREFIX):
-        raise SettingError(f"a secret that does not begin with {_PREFIX}, as those do that are made here", "one")
 
 
 class SecretHashes:
