@@ -11,19 +11,14 @@ import typer
 from tidegate.cli.ontology_option import OwnOntology, Prefixes
 from tidegate.cli.shapes_option import OwnShapes
 from tidegate.cli.subscription_files import subscriptions
-from tidegate.covering import covers
+from tidegate.covering import is_never
 from tidegate.engine import Engine
 from tidegate.errors import SubscriptionWarning, TidegateError
 from tidegate.language import DEFAULT_LIMITS
-from tidegate.patterns import Pattern
-from tidegate.predicates import Filter
 from tidegate.subscriptions import compile_subscription
 from tidegate.subscriptions.doubts import is_contradictory
 
 __all__ = ["check"]
-
-#: The filter that matches nothing: it covers only filters that can never match.
-NOTHING = Filter(())
 
 
 def check(
@@ -60,7 +55,7 @@ def check(
             found = compile_subscription(entry, DEFAULT_LIMITS)
             for doubt in doubts:
                 typer.echo(f"{place}: warning: {doubt.message}", err=True)
-            if _is_never(found):
+            if is_never(found):
                 never += 1
                 if not is_contradictory(found):  # else a warning says so
                     typer.echo(f"{place}: warning: subscription {entry.id!r} can never match", err=True)
@@ -68,13 +63,3 @@ def check(
     typer.echo(summary + (f", {never} that can never match" if never else ""))
     if wrong:
         raise typer.Exit(1)
-
-
-def _is_never(found: Filter | Pattern) -> bool:
-    """Whether a subscription can never send a notification.
-
-    ``absent`` is left out: it notifies of silence, also if no publication can ever end the silence.
-    """
-    if isinstance(found, Filter) or found.family == "past":
-        return covers(NOTHING, found)
-    return found.family != "absent" and any(covers(NOTHING, inner.filter) for inner in found.filters)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tidegate.gateway import announcing, health, principals, publishing, subscription_routes, tokens
+from tidegate.gateway import announcing, checking, health, principals, publishing, subscription_routes, tokens
 from tidegate.gateway.documents import with_documents
 from tidegate.gateway.routes import Routes
 
@@ -16,6 +16,7 @@ def routes() -> Routes:
         *publishing.ROUTES,
         *subscription_routes.ROUTES,
         *announcing.ROUTES,
+        *checking.ROUTES,
         *principals.ROUTES,
         *tokens.ROUTES,
     ]
