@@ -197,6 +197,11 @@ class Access:
             holders = await run_sync(self._principals.holders, some, limiter=self._threads, abandon_on_cancel=True)
             self._known.renew(some, holders, asked_at, changes)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether what is known of tokens is confirmed again and again."""
+        return self._task is not None
+
     async def start(self) -> None:
         await self.refresh()
         self._task = asyncio.create_task(self._keep_confirmed(), name="tidegate-access")
