@@ -115,6 +115,14 @@ def _is_plain_time(when: object) -> bool:
     return type(when) is datetime and when.tzinfo is UTC and 1 < when.year < 9999
 
 
+def _is_plain_point(value: Any) -> bool:
+    """Whether ``_point`` certainly has nothing against it."""
+    if type(value) is not tuple or len(value) != 2:
+        return False
+    lon, lat = value
+    return type(lon) is float is type(lat) and -180 <= lon <= 180 and -90 <= lat <= 90
+
+
 def _checked(value: Any, at: str) -> Any:
     """The value as the engine keeps it, or an error that says where it stands."""
     if type(value) not in _PLAIN:
@@ -244,16 +252,16 @@ class Publication:
         return f"publication {shown(self.id)}"
 
     def _check_fields(self) -> None:
-        at = self._here()
         for name in ("start", "end", "valid_until"):
-            if (when := getattr(self, name)) is not None:
-                self._set(name, zoned(when, name, at, PublicationError))
+            if (when := getattr(self, name)) is not None and not _is_plain_time(when):
+                self._set(name, zoned(when, name, self._here(), PublicationError))
         if self.start is not None and self.end is not None and self.end < self.start:
-            raise PublicationError("an end that is not before the start", f"end {self.end.isoformat()}", at)
+            got = f"end {self.end.isoformat()}"
+            raise PublicationError("an end that is not before the start", got, self._here())
         if self.phase is not None and self.phase not in PHASES:
-            raise PublicationError(f"one of {', '.join(PHASES)} as phase", shown(self.phase), at)
-        if self.location is not None:
-            self._set("location", _point(self.location, f"{at}, location"))
+            raise PublicationError(f"one of {', '.join(PHASES)} as phase", shown(self.phase), self._here())
+        if self.location is not None and not _is_plain_point(self.location):
+            self._set("location", _point(self.location, f"{self._here()}, location"))
 
     def _check_attribute_name(self, name: object) -> None:
         if not isinstance(name, str) or not name:

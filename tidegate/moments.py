@@ -5,6 +5,8 @@ The model calls it for every field and value that is a time. Knows nothing of pu
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
@@ -15,6 +17,8 @@ from tidegate.time_zones import HINT, TimeZone
 
 __all__ = ["micros", "moment", "zoned"]
 
+#: The timestamps that Python reads as ``instant`` does, and much faster.
+_USUAL = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?Z")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TIMESTAMP = "a timestamp such as '2026-11-15T08:00:00Z'"
@@ -71,6 +75,9 @@ def _put_in(zone: TimeZone | None, when: datetime, what: str, at: str, error: ty
 
 
 def _read(text: str, what: str, at: str, error: type[TidegateError], zone: TimeZone | None) -> datetime:
+    if _USUAL.fullmatch(text):
+        with suppress(ValueError):
+            return datetime.fromisoformat(text)
     without = False
     try:
         try:

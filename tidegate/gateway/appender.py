@@ -13,6 +13,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 from tidegate.closing import Closing
 from tidegate.errors import PublicationError
@@ -30,20 +31,28 @@ _GROUP, _MOST_WAITING = 20_000, 500_000
 class _Waiting:
     """A submission that waits, and the task of an event loop that waits for it."""
 
-    __slots__ = ("done", "loop", "size", "submission")
+    __slots__ = ("done", "size", "submission")
 
     def __init__(self, submission: Submission, loop: asyncio.AbstractEventLoop) -> None:
-        self.submission, self.loop, self.size = submission, loop, len(submission.items)
+        self.submission, self.size = submission, len(submission.items)
         self.done: asyncio.Future[None] = loop.create_future()
 
 
+class _Handed(NamedTuple):
+    """What an event loop hands over at once: all that came in one of its rounds."""
+
+    waiting: list[_Waiting]
+    loop: asyncio.AbstractEventLoop
+
+
 class Appender(Closing):
-    """Appends to a log. Its thread begins with the first submission."""
+    """Appends to a log. Its thread begins with the first submission. Used by one event loop at a time."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._queue = SimpleQueue[_Waiting | None]()
+        self._queue = SimpleQueue[_Handed | None]()
         self._thread: threading.Thread | None = None
+        self._round = list[_Waiting]()
         self._waiting = 0
         self._is_closed = False
 
@@ -53,17 +62,25 @@ class Appender(Closing):
             raise RequestError(503, "closing", "a broker that goes on", "one that ends")
         if self._waiting > _MOST_WAITING:
             raise RequestError(503, "busy", f"at most {_MOST_WAITING:,} publications that wait", "more")
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="tidegate-appender", daemon=True)
-            self._thread.start()
-        one = _Waiting(submission, asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        one = _Waiting(submission, loop)
         self._waiting += one.size
-        self._queue.put(one)
+        self._round.append(one)
+        if len(self._round) == 1:
+            loop.call_soon(self._hand_over, loop)
         await one.done
         if submission.error is not None:
             raise submission.error
         assert submission.published is not None, "a submission that was settled"
         return submission.published
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give the thread what came in this round of the loop: it is woken once."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="tidegate-appender", daemon=True)
+            self._thread.start()
+        handed, self._round = self._round, []
+        self._queue.put(_Handed(handed, loop))
 
     def close(self) -> None:
         """Append what waits, then end the thread."""
@@ -79,26 +96,29 @@ class Appender(Closing):
         while True:
             group, is_last = self._next()
             try:
-                self._append([one.submission for one in group])
+                self._append([one.submission for handed in group for one in handed.waiting])
             except Exception as error:
                 _LOG.exception("appending failed")
-                for one in group:
-                    one.submission.error = one.submission.error or error
-            self._tell(group)
+                for handed in group:
+                    for one in handed.waiting:
+                        one.submission.error = one.submission.error or error
+            for handed in group:
+                with suppress(RuntimeError):  # a loop that was closed: nobody waits
+                    handed.loop.call_soon_threadsafe(self._wake, handed.waiting)
             if is_last:
                 return
 
-    def _next(self) -> tuple[list[_Waiting], bool]:
+    def _next(self) -> tuple[list[_Handed], bool]:
         """All that waits, at least one; and whether nothing will follow."""
-        group, size = list[_Waiting](), 0
-        one = self._queue.get()
+        group, size = list[_Handed](), 0
+        handed = self._queue.get()
         with suppress(Empty):
-            while one is not None:
-                group.append(one)
-                size += one.size
+            while handed is not None:
+                group.append(handed)
+                size += sum(one.size for one in handed.waiting)
                 if size >= _GROUP:
                     return group, False
-                one = self._queue.get_nowait()
+                handed = self._queue.get_nowait()
             return group, True
         return group, False
 
@@ -109,15 +129,6 @@ class Appender(Closing):
                 submission.settle_each(self._log.append_all(lot.one_by_one()))
             else:
                 submission.settle(outcome)
-
-    def _tell(self, group: Sequence[_Waiting]) -> None:
-        """Wake the tasks that wait, each loop once."""
-        by_loop = dict[asyncio.AbstractEventLoop, list[_Waiting]]()
-        for one in group:
-            by_loop.setdefault(one.loop, []).append(one)
-        for loop, some in by_loop.items():
-            with suppress(RuntimeError):  # a loop that was closed: nobody waits
-                loop.call_soon_threadsafe(self._wake, some)
 
     def _wake(self, some: Sequence[_Waiting]) -> None:
         for one in some:

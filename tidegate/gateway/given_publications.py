@@ -1,14 +1,12 @@
 """What somebody wants to publish, one item at a time: from a decoded object to a ``Publication``, or a refusal.
 
 Here is what the API adds to what a publication is anywhere: objects within objects become attributes with dots in
-their names, a missing time is that of the arrival, a missing id is made, and there are limits. Knows no form of a body,
-and nothing of the log.
+their names, and there are limits. Knows no form of a body, and nothing of the log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
 from typing import Any, NamedTuple
 
 from tidegate.errors import PublicationError, TidegateError, shown
@@ -20,9 +18,13 @@ __all__ = ["DEEPEST", "MOST_ATTRIBUTES", "Limit", "Unreadable", "made_publicatio
 
 #: Attributes of one publication, and objects within objects.
 MOST_ATTRIBUTES, DEEPEST = 1000, 16
-_FIELDS = ("id", "source", "time")
 #: The members of objects that are values: points, timestamps and dates.
 _VALUES: tuple[Collection[str], ...] = ({"lon", "lat"}, {"type", "coordinates"}, {"timestamp"}, {"date"})
+
+
+#: Names of attributes that were looked at and are not too long, and how many are remembered.
+_short_names = set[str]()
+_MOST_NAMES = 10_000
 
 
 class Limit(TidegateError, ValueError):
@@ -38,19 +40,13 @@ class Unreadable(NamedTuple):
     detail: str
 
 
-def made_publication(item: Any, arrival: datetime, id: str) -> Publication:
-    """The publication that an item is, or a ``TidegateError``. ``id`` is its id if it has none."""
+def made_publication(item: Any) -> Publication:
+    """The publication that an item is, or a ``TidegateError``."""
     if not isinstance(item, dict):
         raise PublicationError("an object", shown(item))
     record = item
-    if dict in map(type, item.values()):
+    if dict in map(type, item.values()) and _is_nested(item):
         record = _flat(item)
-    if record.get("time") is None or record.get("id") is None:
-        record = {**record}
-        if record.get("time") is None:
-            record["time"] = arrival
-        if record.get("id") is None:
-            record["id"] = id
     found = publication(record, "")
     if found.attributes:
         _expect_small(found)
@@ -61,14 +57,34 @@ def _expect_small(found: Publication) -> None:
     """Refuse too many attributes, too long names, and a list that no column can hold."""
     if (count := len(found.attributes)) > MOST_ATTRIBUTES:
         raise Limit(f"at most {MOST_ATTRIBUTES:,} attributes", f"{count:,}", _named(found))
-    if (length := max(map(len, found.attributes))) > NAME_LENGTH:
-        raise Limit(f"at most {NAME_LENGTH:,} characters as name of an attribute", f"{length:,}", _named(found))
+    if not _short_names >= found.attributes.keys():
+        _expect_short(found)
     if list in map(type, found.attributes.values()):
         kinds_of(found, ())
 
 
+def _expect_short(found: Publication) -> None:
+    if (length := max(map(len, found.attributes))) > NAME_LENGTH:
+        raise Limit(f"at most {NAME_LENGTH:,} characters as name of an attribute", f"{length:,}", _named(found))
+    if len(_short_names) > _MOST_NAMES:
+        _short_names.clear()
+    _short_names.update(found.attributes)
+
+
 def _named(found: Publication) -> str:
     return f"publication {shown(found.id)}"
+
+
+def _is_nested(item: Mapping[str, Any]) -> bool:
+    """Whether there is an object that is no value."""
+    for name, value in item.items():
+        if type(value) is not dict or name in RESERVED:
+            continue
+        if name != "attributes" and value.keys() not in _VALUES:
+            return True
+        if name == "attributes" and any(type(one) is dict and one.keys() not in _VALUES for one in value.values()):
+            return True
+    return False
 
 
 def _flat(item: Mapping[str, Any]) -> dict[str, Any]:

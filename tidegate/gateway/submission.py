@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -84,25 +83,31 @@ class Submission:
         self._refused, self._ids = list[Refused](), dict[int, str]()
         self._places = list[int]()
         self._lot: Lot | None = None
+        self._made: str | None = None
 
     def prepare(self) -> Lot:
         """What is to be appended: the items that are publications and may be published. Made once, by any thread."""
         if self._lot is None:
             self._lot = Lot([], [])
-            arrival, prefix = moment(self._now), secrets.token_hex(12)
             for index, item in enumerate(self.items):
                 try:
-                    self._take(self._lot, index, item, arrival, f"{prefix}-{index}")
+                    self._take(self._lot, index, item)
                 except TidegateError as error:
                     self._refuse(index, error.code, str(error))
             self.items = ()
         return self._lot
 
-    def _take(self, lot: Lot, index: int, item: Any, arrival: datetime, id: str) -> None:
+    def _take(self, lot: Lot, index: int, item: Any) -> None:
         if type(item) is Unreadable:
             self._refuse(index, item.code, item.detail)
             return
-        found = made_publication(item, arrival, id)
+        made_time = made_id = None
+        if type(item) is dict:
+            if item.get("time") is None:
+                item = {**item, "time": (made_time := moment(self._now))}
+            if item.get("id") is None:
+                item = {**item, "id": (made_id := f"{self._prefix()}-{index}")}
+        found = made_publication(item)
         if self._covers is not None and found.source not in self._covered:
             if not self._covers(found.source):
                 self._refuse(index, "source", f"{_SOURCE}; got {shown(found.source)}")
@@ -117,12 +122,18 @@ class Submission:
             if wrong is not None:
                 self._refuse(index, "validity", str(wrong))
                 return
-        if item.get("time") is None:
+        if made_time is not None:
             lot.made_times.append(len(lot.publications))
-        if found.id == id:
-            self._ids[index] = id
+        if made_id is not None:
+            self._ids[index] = made_id
         lot.publications.append(found)
         self._places.append(index)
+
+    def _prefix(self) -> str:
+        """How the ids begin that are made for this submission; nobody else makes such ids."""
+        if self._made is None:
+            self._made = secrets.token_hex(12)
+        return self._made
 
     def _refuse(self, index: int, code: str, detail: str) -> None:
         self._refused.append(Refused(index, code, detail))

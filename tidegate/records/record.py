@@ -18,6 +18,9 @@ from tidegate.time_zones import TimeZone
 
 __all__ = ["publication", "timestamp"]
 
+#: Types of values that are taken as they are.
+_PLAIN = frozenset({str, int, float, bool})
+
 
 def publication(record: Mapping[str, Any], place: str, zone: TimeZone | None = None) -> Publication:
     """A publication from a JSON object whose attributes stand beside its fields or under ``attributes``.
@@ -34,6 +37,9 @@ def publication(record: Mapping[str, Any], place: str, zone: TimeZone | None = N
         if LOCATION_PARTS[0] in flat or LOCATION_PARTS[1] in flat:
             flat = _with_location(flat)
         for name, value in flat.items():
+            if type(value) in _PLAIN and name not in RESERVED:
+                attributes[name] = value
+                continue
             if value is None or name == "attributes":
                 continue
             if name not in RESERVED or name == "event":
@@ -68,6 +74,10 @@ def _with_location(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def _value(value: Any, name: str, zone: TimeZone | None) -> Any:
     """A JSON value as an attribute: objects stand for points, timestamps and dates, as they do in CQL2-JSON."""
+    if type(value) in _PLAIN:
+        return value
+    if type(value) is dict and len(value) == 2 and "lon" in value and "lat" in value:
+        return value["lon"], value["lat"]
     if isinstance(value, list):  # a list within it is refused by the model
         return [item if isinstance(item, list) else _value(item, name, zone) for item in value]
     if isinstance(value, datetime | np.datetime64):
