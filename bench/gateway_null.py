@@ -81,7 +81,7 @@ def _notification(room: str, number: int) -> bytes:
     publication = {
         "id": f"{room}:{number}",
         "source": "rooms",
-        "time": "2026-11-19T08:00:00.000000Z",
+        "time": "2026-11-01T08:00:00.000000Z",
         "attributes": {"room": room, "no2": 12.25, "pm10": 33.5, "temperature": 20.75},
     }
     told = {"type": "notification", "number": number, "subscriptions": [room], "time": publication["time"]}

@@ -27,7 +27,7 @@ MEDIA_TYPES = {
 }
 #: What stands for the number of a request until it is known; as long as any number.
 _NUMBER, _DIGITS = b"########", b"%08d"
-_TIME = "2026-11-19T08:00:00Z"
+_TIME = "2026-11-01T08:00:00Z"
 
 
 def post_request(address: tuple[str, int], token: str, media_type: str, body: bytes) -> bytes:
@@ -81,6 +81,8 @@ class PublishRequests:
         if self.form == "NDJSON":
             return b"".join(orjson.dumps(one) + b"\n" for one in publications)
         stream, table = io.BytesIO(), pa.Table.from_pylist(publications)
+        time = table.schema.get_field_index("time")
+        table = table.set_column(time, "time", table["time"].cast(pa.timestamp("us", "UTC")))
         with pa.ipc.new_stream(stream, table.schema) as writer:
             writer.write_table(table)
         return stream.getvalue()
