@@ -22,6 +22,7 @@ from tests.broker.session_world import World
 from tests.drawn_publications import ONTOLOGY
 from tidegate.cli.app import app
 from tidegate.cli.publication_files import publication, table
+from tidegate.client.refusals import refusal
 from tidegate.errors import CATALOGUE
 from tidegate.model import RESERVED
 from tidegate.patterns import FAMILIES
@@ -77,6 +78,10 @@ def conflicting() -> None:
 def connecting() -> None:
     with tempfile.TemporaryDirectory() as directory, closing(World(Path(directory))) as world:
         world.gateway().connect("ann")
+
+
+def answered(status: int) -> None:
+    raise refusal(status, b"", "GET /v1/status")
 
 
 def failed(text: str) -> None:
@@ -218,7 +223,13 @@ def test_error_examples_fail_as_they_say(code, name, builtin, example):
     import builtins
 
     names = {"tg": tg, "datetime": datetime, "UTC": UTC}
-    names |= {"subscribed": subscribed, "failed": failed, "conflicting": conflicting, "connecting": connecting}
+    names |= {
+        "subscribed": subscribed,
+        "failed": failed,
+        "conflicting": conflicting,
+        "connecting": connecting,
+        "answered": answered,
+    }
     with pytest.raises(tg.TidegateError) as caught:
         eval(example, names)
     assert (caught.value.code, type(caught.value).__name__) == (code, name)

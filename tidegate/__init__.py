@@ -12,14 +12,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tidegate.broker.open_queues import OpenQueues
+    from tidegate.client.async_broker import AsyncBroker
+    from tidegate.client.connection import connect
+    from tidegate.client.items import DeliveredNotification, Gap, Retraction, Skipped
+    from tidegate.client.plain_broker import Broker
     from tidegate.engine import Engine
     from tidegate.engine.explanation import Explanation
     from tidegate.errors import (
+        AccessError,
+        BrokerError,
+        ConflictError,
         LimitError,
         OntologyError,
         ParseError,
         PipelineError,
         PublicationError,
+        RefusedError,
         SettingError,
         SnapshotError,
         StoreError,
@@ -45,8 +53,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccessError",
+    "AsyncBroker",
+    "Broker",
+    "BrokerError",
+    "ConflictError",
+    "DeliveredNotification",
     "Engine",
     "Explanation",
+    "Gap",
     "History",
     "LimitError",
     "Limits",
@@ -59,8 +74,11 @@ __all__ = [
     "PipelineError",
     "Publication",
     "PublicationError",
+    "RefusedError",
     "Registry",
+    "Retraction",
     "SettingError",
+    "Skipped",
     "SnapshotError",
     "StoreError",
     "Subscription",
@@ -71,6 +89,7 @@ __all__ = [
     "UnknownFunction",
     "UnknownSubscription",
     "__version__",
+    "connect",
     "explain_run",
     "load_ontology",
     "load_shapes",
@@ -81,6 +100,10 @@ __all__ = [
 #: The modules of all public names that are not errors.
 _HOMES = {
     "tidegate.broker.open_queues": ("OpenQueues",),
+    "tidegate.client.async_broker": ("AsyncBroker",),
+    "tidegate.client.connection": ("connect",),
+    "tidegate.client.items": ("DeliveredNotification", "Gap", "Retraction", "Skipped"),
+    "tidegate.client.plain_broker": ("Broker",),
     "tidegate.engine.engine": ("Engine",),
     "tidegate.engine.explanation": ("Explanation",),
     "tidegate.language": ("Limits",),
@@ -97,6 +120,8 @@ _HOMES = {
     "tidegate.store.notifications": ("NotificationStore",),
     "tidegate.store.registry": ("Registry",),
 }
+#: Packages whose modules import what an extra brings, and the extra.
+_EXTRAS = {"tidegate.pipeline.": "spark", "tidegate.client.": "client"}
 _HOME_OF = dict.fromkeys(__all__, "tidegate.errors") | {name: home for home, names in _HOMES.items() for name in names}
 
 
@@ -135,10 +160,11 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOME_OF[name]
-    if home.startswith("tidegate.pipeline."):
+    extra = next((extra for package, extra in _EXTRAS.items() if home.startswith(package)), None)
+    if extra is not None:
         from tidegate.extras import require
 
-        require("spark", f"tg.{name}")
+        require(extra, f"tg.{name}")
     found = globals()[name] = getattr(import_module(home), name)
     return found
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 __all__ = [
     "CATALOGUE",
+    "AccessError",
+    "BrokerError",
     "ConflictError",
     "LimitError",
     "MessageError",
@@ -15,6 +17,7 @@ __all__ = [
     "ParseError",
     "PipelineError",
     "PublicationError",
+    "RefusedError",
     "SessionError",
     "SettingError",
     "SnapshotError",
@@ -155,6 +158,31 @@ class SessionError(TidegateError, ValueError):
     code = "session"
 
 
+class AccessError(TidegateError, PermissionError):
+    """A broker does not take the token, or the token does not allow what is asked; ``status`` is that of HTTP."""
+
+    code = "access"
+    status: int | None = None
+
+    __str__ = TidegateError.__str__
+
+
+class RefusedError(TidegateError, ValueError):
+    """A broker refuses a request: there is nothing of that name, it is too large, it is none of the API."""
+
+    code = "refused"
+    status: int | None = None
+
+
+class BrokerError(TidegateError, ConnectionError):
+    """A broker cannot be reached, has no room or no time for a while, or gives an answer that is none of the API."""
+
+    code = "broker"
+    status: int | None = None
+
+    __str__ = TidegateError.__str__
+
+
 class SubscriptionWarning(UserWarning):
     """A subscription was taken that can hardly be meant as it is written."""
 
@@ -177,5 +205,8 @@ CATALOGUE: dict[str, type[TidegateError]] = {
         MessageError,
         ConflictError,
         SessionError,
+        AccessError,
+        RefusedError,
+        BrokerError,
     )
 }

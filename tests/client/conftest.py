@@ -1,0 +1,11 @@
+"""A client that does not wait long before it tries again."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch):
+    monkeypatch.setattr("tidegate.client.backoff._FIRST", 0.001)
+    monkeypatch.setattr("tidegate.client.backoff._MOST", 0.01)
