@@ -69,7 +69,9 @@ async def read_body(request: Request, loan: _Loan, most: int, seconds: float) ->
         async with asyncio.timeout(seconds or None):
             return await _received(request, loan, most)
     except TimeoutError:
-        raise RequestError(408, "slow", f"a body within {seconds:g} seconds", "one that took longer") from None
+        headers = {"Connection": "close"}  # the rest of it is not waited for
+        got = "one that took longer"
+        raise RequestError(408, "slow", f"a body within {seconds:g} seconds", got, headers=headers) from None
     except ClientDisconnect:
         raise RequestError(400, "body", "a whole body", "a connection that was closed before") from None
 

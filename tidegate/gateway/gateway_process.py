@@ -25,7 +25,7 @@ from tidegate.gateway.serving import GatewayServer
 from tidegate.runs.config import Config
 from tidegate.runs.serve_section import ServeSection
 
-__all__ = ["LISTENS", "GatewayOrder", "main"]
+__all__ = ["LISTENS", "GatewayOrder", "main", "new_loop"]
 
 #: What it writes when it listens, and the exit code that says that what it was given cannot be used.
 LISTENS = b"listens\n"
@@ -63,7 +63,7 @@ def _serve(order: GatewayOrder) -> int:
         server = GatewayServer(broker, Application(broker, routes()), listening, _tell)
         loop = _Loop(server)
         follow_starter(loop.received)
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(loop.serve())
         place.release()
         return 0 if server.started else 1
@@ -87,7 +87,8 @@ class _Loop:
             loop.call_soon_threadsafe(self._server.reload, limits)
 
 
-def _new_loop() -> asyncio.AbstractEventLoop:
+def new_loop() -> asyncio.AbstractEventLoop:
+    """The event loop of a gateway."""
     try:
         import uvloop
     except ImportError:  # there is none for this system
