@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tidegate.gateway import announcing, checking, health, principals, publishing, subscription_routes, tokens
+from tidegate.gateway import (
+    announcing,
+    checking,
+    health,
+    principals,
+    publishing,
+    rehearsing,
+    subscription_routes,
+    tokens,
+)
 from tidegate.gateway.documents import with_documents
 from tidegate.gateway.routes import Routes
 
@@ -17,6 +26,7 @@ def routes() -> Routes:
         *subscription_routes.ROUTES,
         *announcing.ROUTES,
         *checking.ROUTES,
+        *rehearsing.ROUTES,
         *principals.ROUTES,
         *tokens.ROUTES,
     ]

@@ -22,6 +22,7 @@ from tidegate.gateway.bodies import BodyBudget
 from tidegate.gateway.counts import Counts
 from tidegate.gateway.free_room import FreeRoom
 from tidegate.gateway.rates import Rates
+from tidegate.gateway.rehearsal_places import RehearsalPlaces
 from tidegate.runs.config import Config
 from tidegate.runs.serve_section import ServeSection
 from tidegate.store.announcements import StoredAnnouncements
@@ -61,6 +62,7 @@ class OpenBroker(Closing):
         self.threads, self.large_bodies = anyio.CapacityLimiter(_THREADS), anyio.CapacityLimiter(_DECODING)
         self.budget, self.rates, self.counts = BodyBudget(self.limits.max_bodies), Rates(), Counts()
         self.free_room = FreeRoom(data.path)
+        self.rehearsal_places = RehearsalPlaces()
         with ExitStack() as opened:
             opened.enter_context(config.shapes.used())
             opened.enter_context(config.ontology.used())

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -55,6 +56,23 @@ class LogReader(Closing):
             with self._segment([row for row in firsts if row <= begin][-1]) as segment:
                 number = segment.frames_until(begin)
                 return segment.entry(number).end_row if number < segment.count else begin
+
+    def since(self, moment: int) -> int:
+        """The row where the first batch begins that was appended at a moment, in µs since 1970, or later; or the end.
+
+        Stamps never go back.
+        """
+        with self._poll:
+            end, firsts = self.end, segments(self.directory)  # the end first: the segments then contain it
+            for first, following in zip(firsts, [*firsts[1:], end], strict=True):
+                with self._segment(first) as segment:
+                    if segment.count and segment.last.appended >= moment:
+                        frames = range(segment.count)
+                        number = bisect_left(frames, moment, key=lambda number: segment.entry(number).appended)
+                        return segment.entry(number - 1).end_row
+                    if following == end:
+                        return end
+            return end
 
     def slices(self, begin: int, end: int, pieces: int) -> list[Slice]:
         """The rows between two places where no batch is split, in about so many pieces of about as many rows.
