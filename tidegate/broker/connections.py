@@ -107,6 +107,23 @@ class Connection:
         last = self._shared.queues.last(queue)
         return position.number != last or position.epoch not in (None, queue.epoch)
 
+    @property
+    def position(self) -> tuple[Queue, QueuePosition] | None:
+        """Where it goes on in which queue; None if there is nothing that it may take."""
+        with self._shared.lock:
+            queue, position = self._queue, self._position
+            if self.state is not ConnectionState.OPEN or queue is None or position is None:
+                return None
+        return (queue, position) if queue in self._shared.queues else None
+
+    def step_behind(self, number: int, epoch: str) -> None:
+        """Note that it has taken what there was up to a number: what ``take`` does, for those that read for many
+        connections at once.
+        """
+        with self._shared.lock:
+            if self.state is ConnectionState.OPEN:
+                self._position = QueuePosition(number, epoch)
+
     def take(self, limit: int = 100) -> list[Item]:
         """The next items, and step behind them. What cannot be had is told by the first, a ``gap``."""
         with self._taking:

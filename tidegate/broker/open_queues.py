@@ -7,15 +7,18 @@ never writes to queues, only cursors. It asks the registry's database what princ
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from tidegate.broker.delivered_items import DeliveredItems, ItemPage, QueuePosition
+from tidegate.broker.encoded_items import EncodedItems, EncodedPage
 from tidegate.broker.read_filter import ReadFilter
 from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, shown
@@ -82,6 +85,7 @@ class OpenQueues(Closing):
             if isinstance(config.source, LogInput | GeneratorInput):
                 rows = opened.enter_context(LogRows(config.source.path, valid=sink.valid_path))
             self._items = DeliveredItems(self._reader, rows, withdrawn=self._withdrawn.among, clock=clock)
+            self._encoded = EncodedItems(self._reader, rows, withdrawn=self._withdrawn.among, clock=clock)
             self._registry = address(config.subscriptions.registry)
             self._opened = opened.pop_all()
 
@@ -115,6 +119,14 @@ class OpenQueues(Closing):
         """The same of a queue and a position in it."""
         return self._items.page(queue, after, limit, self._read_filter(queue.principal))
 
+    def pages_of(self, wanted: Sequence[tuple[Queue, QueuePosition]], limit: int) -> list[EncodedPage]:
+        """The same of many queues at once, with items as JSON."""
+        if len(wanted) == 1:
+            return self._encoded.pages(wanted, limit, [self._read_filter(wanted[0][0].principal)])
+        known = {} if self._principals is None else self._principals.reads()
+        reads = [None if (read := known.get(queue.principal)) is None else ReadFilter.of(read) for queue, _ in wanted]
+        return self._encoded.pages(wanted, limit, reads)
+
     def _read_filter(self, principal: str) -> ReadFilter | None:
         """What a principal may read now; None for everything."""
         read = None if self._principals is None else self._principals.read_of(principal)
@@ -141,6 +153,10 @@ class OpenQueues(Closing):
             self._wakeup.wait(min(seconds, _DAY))
             return self.refresh()
         return True
+
+    def interrupt(self) -> None:
+        """End the ``wait`` of another thread."""
+        self._wakeup.interrupt()
 
     def acknowledge(self, principal: str, number: int, *, destination: str = "stream") -> None:
         """Acknowledge the deliveries of a queue up to a number, durably. Going back has no effect."""
@@ -194,6 +210,15 @@ class OpenQueues(Closing):
     def acknowledged(self, queue: Queue) -> int:
         """The number up to which a queue is durably acknowledged."""
         return self._cursors.of([queue])[queue]
+
+    def grown(self) -> NDArray[np.int32] | None:
+        """The numbers of the queues that have grown since this was asked last; None if any may have."""
+        return self._reader.grown()
+
+    @property
+    def changes(self) -> int:
+        """Moves whenever a queue was made or has ended."""
+        return self._reader.changes
 
     @property
     def version(self) -> int:

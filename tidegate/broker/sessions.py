@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 from tidegate.broker.connections import Connection, Shared
 from tidegate.broker.delivered_items import QueuePosition
+from tidegate.broker.encoded_items import EncodedItem
 from tidegate.broker.open_queues import OpenQueues
 from tidegate.broker.presence import SessionPresence, presences
 from tidegate.broker.registered_sessions import RegisteredSessions, Registrations, whose
@@ -66,6 +67,11 @@ class Sessions(Closing):
         self._lock, self._writing = threading.RLock(), threading.Lock()
         self._connections: dict[str, Connection] = {}
         self._changed: dict[str, Connection] = {}
+        #: Connections that have no queue yet; those of each queue by its number; those that may have something to take.
+        self._waiting: dict[str, Connection] = {}
+        self._of_queue: dict[int, dict[str, Connection]] = {}
+        self._behind: dict[str, Connection] = {}
+        self._known_changes = -1
         self._numbers: dict[Queue, int] = {}
         self._begun: set[str] = set()
         self._ended: set[str] = set()
@@ -131,7 +137,7 @@ class Sessions(Closing):
         record = ConnectionRecord(secrets.token_hex(8), self.gateway, principal, destination, self._clock())
         connection = Connection(record, registration, position, self._shared)
         with self._lock:
-            self._connections[record.connection] = connection
+            self._connections[record.connection] = self._waiting[record.connection] = connection
             self._begun.add(record.connection)
         self.seen(principal)
         self._begin(connection)
@@ -159,7 +165,10 @@ class Sessions(Closing):
             if connection.state is not ConnectionState.WAITING:
                 return False
             connection.begin(queue, acknowledged)
-            self._changed[connection.record.connection] = connection
+            number = connection.record.connection
+            self._waiting.pop(number, None)
+            self._of_queue.setdefault(queue.number, {})[number] = connection
+            self._changed[number] = self._behind[number] = connection
         return True
 
     def _queue(self, principal: str, destination: str, registration: int) -> Queue | None:
@@ -172,10 +181,21 @@ class Sessions(Closing):
         number = connection.record.connection
         with self._lock:
             if self._connections.pop(number, None) is not None:
+                self._waiting.pop(number, None)
+                self._behind.pop(number, None)
+                self._leave_queue(connection)
                 self._changed[number] = connection
                 self._begun.discard(number)
                 self._ended.add(number)
                 self._unnoted.add(connection.principal)
+
+    def _leave_queue(self, connection: Connection) -> None:
+        queue = connection.queue
+        if queue is not None:
+            others = self._of_queue.get(queue.number, {})
+            others.pop(connection.record.connection, None)
+            if not others:
+                self._of_queue.pop(queue.number, None)
 
     def seen(self, principal: str) -> None:
         """Note that a token of a principal was used: its session is kept so much longer."""
@@ -184,6 +204,13 @@ class Sessions(Closing):
             if abs(moment - self._seen.get(principal, 0)) >= _SEEN:
                 self._seen[principal] = moment
                 self._unnoted.add(principal)
+
+    def queue(self, principal: str, destination: str = "stream") -> Queue | None:
+        """A queue of a principal that has a session; None as long as the runner has not made it."""
+        self._registered.follow()
+        self._queues.refresh()
+        session = self._records.session(principal)
+        return None if session is None else self._queue(principal, destination, session.registration)
 
     # --- acknowledging ----------------------------------------------------------------------------------------------
 
@@ -251,19 +278,33 @@ class Sessions(Closing):
         """Wait until the runner commits something, or so long."""
         self._queues.wait(seconds)
 
+    def interrupt(self) -> None:
+        """End the ``wait`` of another thread."""
+        self._queues.interrupt()
+
+    def pages(self, connections: Sequence[Connection], limit: int = 100) -> dict[Connection, list[EncodedItem]]:
+        """What ``take`` gives, for many connections at once, and as JSON. Those with nothing to take are not in it.
+
+        Only one thread may call it, and nobody may call ``take`` meanwhile.
+        """
+        places = [(one, place) for one in connections if (place := one.position) is not None]
+        if not places:
+            return {}
+        found = {}
+        pages = self._queues.pages_of([place for _, place in places], limit)
+        for (connection, _), page in zip(places, pages, strict=True):
+            connection.step_behind(page.next, page.epoch)
+            if page.items:
+                found[connection] = page.items
+        return found
+
     def tick(self) -> list[Connection]:
         """Do what is due, and return the connections with which there is something to do: those that have begun, have
         something to take, or were closed. To be called whenever ``wait`` returns, and at least twice a second.
         """
         self._queues.refresh()
         self._registered.follow()
-        with self._lock:
-            connections = list(self._connections.values())
-        for connection in connections:
-            if connection.state is ConnectionState.WAITING:
-                self._begin(connection)
-            elif connection.queue is not None and connection.queue not in self._queues:
-                connection.close(ConnectionEvent.REPLACED)
+        self._follow_queues()
         moment = self._clock()
         if self._is_due(moment, self._tidied_at, _TIDY):
             self._tidied_at = moment
@@ -273,7 +314,29 @@ class Sessions(Closing):
             self.flush()
         with self._lock:
             changed, self._changed = self._changed, {}
-        return list((changed | {one.record.connection: one for one in connections if one.is_behind}).values())
+            self._behind = {number: one for number, one in self._behind.items() if one.is_behind}
+            return list((changed | self._behind).values())
+
+    def _follow_queues(self) -> None:
+        """Begin connections whose queue is there by now, close those whose queue is not there any more, and note which
+        have something to take. Looks only at those of queues in which something has happened.
+        """
+        with self._lock:
+            waiting = list(self._waiting.values())
+        for connection in waiting:
+            self._begin(connection)
+        changes = self._queues.changes
+        if changes != self._known_changes:
+            self._known_changes = changes
+            with self._lock:
+                gone = [one for one in self._connections.values() if one.queue and one.queue not in self._queues]
+            for connection in gone:
+                connection.close(ConnectionEvent.REPLACED)
+        grown = self._queues.grown()
+        with self._lock:
+            numbers = self._of_queue if grown is None else self._of_queue.keys() & grown.tolist()
+            for number in numbers:
+                self._behind |= self._of_queue[number]
 
     @staticmethod
     def _is_due(moment: int, since: int, interval: int) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from tidegate.gateway import (
     announcing,
     checking,
+    event_stream,
     health,
+    notifications,
     principals,
     publishing,
     rehearsing,
@@ -24,6 +26,8 @@ def routes() -> Routes:
         *health.ROUTES,
         *publishing.ROUTES,
         *subscription_routes.ROUTES,
+        *notifications.ROUTES,
+        *event_stream.ROUTES,
         *announcing.ROUTES,
         *checking.ROUTES,
         *rehearsing.ROUTES,

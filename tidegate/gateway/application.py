@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from tidegate.gateway.open_broker import OpenBroker
 
-__all__ = ["TOKEN_PARAMETER", "Answered", "Application", "caller_of"]
+__all__ = ["TOKEN_PARAMETER", "Answered", "Application", "caller_of", "query_of"]
 
 _LOG = logging.getLogger("tidegate.gateway")
 #: Where browsers, which set no headers there, give the token of a stream.
@@ -96,7 +96,7 @@ class Application:
         raw = request.scope.get("raw_path") or request.scope["path"].encode()
         if request.method == "OPTIONS":
             return origins.preflight(request.headers, self._routes.methods(raw))
-        query = _query(request)
+        query = query_of(request)
         route, request.named = found = self._routes.find(request.method, raw, query)
         noted.append(route)
         if route.role is not None:
@@ -124,7 +124,8 @@ class Application:
             raise RequestError(429, "rate", f"at most {rate:,g} requests a second", "more", headers=headers)
 
 
-def _query(request: HTTPConnection) -> list[tuple[str, str]]:
+def query_of(request: HTTPConnection) -> list[tuple[str, str]]:
+    """The names and values of a query."""
     try:
         text = request.scope["query_string"].decode("ascii")
         return parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict", max_num_fields=64)

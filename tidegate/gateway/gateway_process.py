@@ -22,6 +22,7 @@ from tidegate.gateway.broker_locks import gateway_lock
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.gateway.process_log import log_to_standard_error
 from tidegate.gateway.serving import GatewayServer
+from tidegate.gateway.websocket import WebSockets
 from tidegate.runs.config import Config
 from tidegate.runs.serve_section import ServeSection
 
@@ -60,7 +61,7 @@ def _serve(order: GatewayOrder) -> int:
     listening = socket.socket(fileno=order.descriptor)
     with OpenBroker(order.config) as broker:
         place = gateway_lock(broker.data, order.number)
-        server = GatewayServer(broker, Application(broker, routes()), listening, _tell)
+        server = GatewayServer(broker, Application(broker, routes(), WebSockets(broker)), listening, _tell)
         loop = _Loop(server)
         follow_starter(loop.received)
         with asyncio.Runner(loop_factory=new_loop) as runner:

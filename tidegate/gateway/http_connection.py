@@ -13,16 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 from uvicorn.config import Config as UvicornConfig
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
+from tidegate.gateway.lent_transports import LendingHttp
 from tidegate.gateway.problems import PROBLEM_TYPE, RequestError, problem
 
 if TYPE_CHECKING:
     from tidegate.gateway.open_broker import OpenBroker
 
-__all__ = ["HttpConnection", "WebSocketConnection"]
+__all__ = ["HttpConnection"]
 
 #: What is counted of connections, and the most that headers of one request may be.
 _CLOSED = "connections_closed"
@@ -31,8 +30,6 @@ _MOST_HEADERS = 200
 _REST_SECONDS, _REFUSED_SECONDS = 5.0, 0.5
 #: So many of the refused may read why at the same time.
 _MOST_REFUSED = 1_000
-#: The code that tells a client of a WebSocket that the broker goes away.
-_GOING_AWAY = 1001
 
 
 def _answer(status: int, code: str, expected: str, got: str) -> bytes:
@@ -54,7 +51,7 @@ _LARGE = _answer(431, "headers", "smaller headers", "some of more bytes than max
 _BAD = _answer(400, "http", "a request of HTTP/1.1", "something else")
 
 
-class HttpConnection(HttpToolsProtocol):
+class HttpConnection(LendingHttp):
     """A connection of ``broker``. ``refused`` has those that are told why, of all connections of the gateway."""
 
     def __init__(
@@ -227,16 +224,3 @@ class HttpConnection(HttpToolsProtocol):
 
 class _LargeHeaders(Exception):
     """Headers are larger than they may be; the parser passes it on as an error of its own."""
-
-
-class WebSocketConnection(WebSocketsSansIOProtocol):
-    """A WebSocket, which is told that the broker goes away when it does."""
-
-    def shutdown(self) -> None:
-        if self.handshake_complete and not self.close_sent:
-            self.stop_keepalive()
-            self.close_sent = True
-            self.queue.put_nowait({"type": "websocket.disconnect", "code": _GOING_AWAY})
-            self.conn.send_close(_GOING_AWAY)
-            self.transport.write(b"".join(self.conn.data_to_send()))
-        super().shutdown()

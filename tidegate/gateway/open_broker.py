@@ -20,6 +20,7 @@ from tidegate.gateway.access import Access
 from tidegate.gateway.appender import Appender
 from tidegate.gateway.bodies import BodyBudget
 from tidegate.gateway.counts import Counts
+from tidegate.gateway.delivery import Delivery
 from tidegate.gateway.free_room import FreeRoom
 from tidegate.gateway.rates import Rates
 from tidegate.gateway.rehearsal_places import RehearsalPlaces
@@ -73,7 +74,8 @@ class OpenBroker(Closing):
             self.appender = opened.enter_context(Appender(self.log))
             self._opened = opened.pop_all()
         self.access = Access(self.principals, time_of_day=clock)
-        self.parts: list[BrokerPart] = [self.access]
+        self.delivery = Delivery(self)
+        self.parts: list[BrokerPart] = [self.access, self.delivery]
         """What ``start`` starts, in this order."""
         self._started: list[BrokerPart] = []
         self.closing = asyncio.Event()

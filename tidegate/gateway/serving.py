@@ -19,7 +19,8 @@ from starlette.types import ASGIApp
 
 from tidegate.errors import TidegateError
 from tidegate.gateway.certificates import has_tls, load_certificate, tls_context
-from tidegate.gateway.http_connection import HttpConnection, WebSocketConnection
+from tidegate.gateway.http_connection import HttpConnection
+from tidegate.gateway.lent_transports import LendingWebSocket
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.runs.serve_section import ServeSection
 
@@ -46,7 +47,7 @@ class GatewayServer(uvicorn.Server):
             uvicorn.Config(
                 application,
                 http=HttpConnection,
-                ws=WebSocketConnection,
+                ws=LendingWebSocket,
                 ws_max_size=limits.max_body,
                 ws_ping_interval=limits.heartbeat or None,
                 ws_ping_timeout=limits.heartbeat or None,

@@ -82,6 +82,20 @@ class LogRows(Closing):
                     found[place] = (publication or {}) | _GONE
         return found
 
+    @property
+    def first_row(self) -> int:
+        """The first row that the log has not dropped."""
+        with self._lock:
+            try:
+                changed = os.stat(self.directory).st_mtime_ns
+                if changed != self._listed:
+                    self._list(changed)
+            except OSError as error:
+                if isinstance(error, StoreError):
+                    raise
+                raise StoreError("a log", f"{error.strerror or error}", str(self.directory)) from None
+            return self._firsts[0]
+
     def tables(self, rows: Sequence[int] | _Rows) -> list[tuple[_Rows, pa.Table]]:
         """The publications of some rows as tables, each with their places among the rows. There are several where their
         schemas differ. Rows that the log has dropped or given up are in none, and neither are tombstones.

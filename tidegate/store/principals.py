@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -59,6 +60,8 @@ _CLAUSES = 16
 #: A use of a token within so many microseconds of the last is not written.
 _HOUR = 3_600_000_000
 _READ_OF = "SELECT meant FROM tidegate_principals WHERE name ="
+#: A number that SQLite changes with each commit of another connection; it is believed for so many seconds.
+_STATE, _BELIEVED = "PRAGMA data_version", 1.0
 #: What an unknown secret is compared with, so that it costs what a known one costs.
 _NOBODY = "sha256:" + 64 * "0"
 
@@ -97,6 +100,7 @@ class Principals(Closing):
     ) -> None:
         self._database = Database(address(where.url if isinstance(where, Registry) else where), prepare)
         self._limits, self._clock = limits, clock
+        self._reads: tuple[dict[str, str], float, Any] = {}, -1.0, None
         self._database.open()
         with self._database.read() as connection:
             self._hashes = SecretHashes(salt(connection))
@@ -156,6 +160,17 @@ class Principals(Closing):
             return None
         found: str | None = self._database.poll(f"{_READ_OF} '{name}'")  # a name has no quotes
         return found
+
+    def reads(self) -> dict[str, str]:
+        """The same for all who may not read everything, by name. Cheap while nobody writes to the database."""
+        moment, state = monotonic(), self._database.poll(_STATE) if self._database.kind == "sqlite" else None
+        reads, since, before = self._reads
+        if state is None or state != before or moment > since + _BELIEVED:
+            wanted = select(PRINCIPALS.c.name, PRINCIPALS.c.meant).where(PRINCIPALS.c.meant.is_not(None))
+            with self._database.read() as connection:
+                reads = {row.name: row.meant for row in connection.execute(wanted)}
+            self._reads = reads, moment, state
+        return reads
 
     def all(self, *, after: str = "", limit: int | None = None) -> list[Principal]:
         """Principals by name: all, or from behind a name on."""

@@ -51,6 +51,8 @@ class QueueDirectory:
         """The version of the registry up to which queues were made and ended, and initial matches told."""
         self.last = np.zeros(1024, np.int64)
         """By queue the number of its last delivery."""
+        self.changes = 0
+        """How often a queue was made or has ended."""
         self._queues: dict[tuple[str, str], Queue] = {}
         self._by_number: dict[int, Queue] = {}
         self._destinations: dict[str, tuple[str, ...]] = {}
@@ -75,6 +77,7 @@ class QueueDirectory:
 
     def make(self, queue: Queue) -> None:
         """Note a new queue."""
+        self.changes += 1
         known = self._destinations.get(queue.principal, ())
         if queue.destination not in known:
             self._destinations[queue.principal] = *known, queue.destination
@@ -87,6 +90,7 @@ class QueueDirectory:
 
     def end(self, number: int) -> None:
         """Note that a queue has ended."""
+        self.changes += 1
         queue = self._by_number.pop(number, None)
         if queue is not None and self._queues.get(queue[1:3]) == queue:
             del self._queues[queue.principal, queue.destination]

@@ -22,6 +22,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -187,7 +188,10 @@ class QueueFrame:
         """The deliveries of a queue with numbers low … high − 1, which must all be here."""
         at = int(np.searchsorted(self.queue, queue))
         offset = int(self.begin[at]) - int(self.first[at])
-        begin, end = low + offset, high + offset
+        return self.read_places(low + offset, high + offset, low)
+
+    def read_places(self, begin: int, end: int, number: int) -> list[Delivery]:
+        """The deliveries at some places, which are of one queue; ``number`` is that of the first."""
         rows, kinds = self.array("row", begin, end).tolist(), self.array("kind", begin, end).tolist()
         times = self.array("times")[self.array("batch", begin, end)].tolist()
         starts = self.array("matched_begin", begin, end + 1).tolist()
@@ -196,10 +200,39 @@ class QueueFrame:
         matched = [meanings[place] for place in places]
         told = self._told(begin, end)
         return [
-            Delivery(low + i, kinds[i], rows[i], times[i],
+            Delivery(number + i, kinds[i], rows[i], times[i],
                      tuple(matched[starts[i] - starts[0] : starts[i + 1] - starts[0]]), told.get(begin + i, b""))
             for i in range(end - begin)
         ]  # fmt: skip
+
+    def read_some(self, begin: int, end: int, places: NDArray[np.int64], numbers: list[int]) -> list[Delivery]:
+        """The deliveries at ``places`` behind ``begin``, all before ``end``, with their numbers; of any queues."""
+        rows, kinds = self.array("row", begin, end)[places].tolist(), self.array("kind", begin, end)[places].tolist()
+        times = self.array("times")[self.array("batch", begin, end)[places]].tolist()
+        starts = self.array("matched_begin", begin, end + 1).astype(np.int64)
+        first, sizes = starts[places] - starts[0], starts[places + 1] - starts[places]
+        matched = self.array("matched", int(starts[0]), int(starts[-1]))
+        matches = self._matches(matched, first, sizes)
+        told = self._told(begin, end)
+        tellings = [told.get(begin + place, b"") for place in places.tolist()] if told else repeat(b"")
+        return list(map(Delivery, numbers, kinds, rows, times, matches, tellings))
+
+    def _matches(
+        self, matched: NDArray[np.int32], first: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> list[tuple[bytes, ...]]:
+        """What the subscriptions mean that matched some deliveries: ``sizes`` of them for each, from ``first`` on."""
+        if not sizes.all() or sizes.max(initial=1) > 1:
+            every = {place: self.meaning(place) for place in np.unique(matched).tolist()}
+            ranges = zip(first.tolist(), (first + sizes).tolist(), strict=True)
+            return [tuple(every[place] for place in matched[low:high].tolist()) for low, high in ranges]
+        places, which = np.unique(matched[first], return_inverse=True)
+        low, high = int(places[0]), int(places[-1]) + 1
+        begins = self.array("meaning_begin", low, high + 1)
+        text = self.array("meanings", int(begins[0]), int(begins[-1])).tobytes()
+        bounds = begins - begins[0]
+        begun, ended = bounds[places - low].tolist(), bounds[places - low + 1].tolist()
+        meanings = [(text[begin:end],) for begin, end in zip(begun, ended, strict=True)]
+        return [meanings[place] for place in which.tolist()]
 
     @property
     def spans(self) -> NDArray[np.int64]:

@@ -21,6 +21,7 @@ from tidegate.errors import SettingError, StoreError, shown
 from tidegate.store.queue_directory import Queue, QueueDirectory
 from tidegate.store.queue_files import JOURNAL, MANIFEST, Committed, QueueFile, read_manifest, total
 from tidegate.store.queue_frames import Delivery, QueueFrame
+from tidegate.store.queue_stretches import Stretch, stretches
 
 __all__ = ["QueuePage", "QueueReader", "QueuedRows", "unusable"]
 
@@ -62,6 +63,7 @@ class QueueReader(Closing):
         self._files: list[QueueFile] = []
         self._known = QueueDirectory()
         self._seen = (0, 0)
+        self._grown: list[NDArray[np.int32]] | None = None
         self._opened = ExitStack()
         try:
             self._open()
@@ -83,7 +85,8 @@ class QueueReader(Closing):
         if manifest.base is not None:
             base = QueueDirectory.from_file(self.directory / manifest.base)
             if not self._files or base.batch > self._known.batch:  # what was dropped is not known either
-                self._known = base
+                base.changes = self._known.changes + 1
+                self._known, self._grown = base, None
         known = {file.name: file for file in self._files}
         files = [known.get(name) or QueueFile(self.directory, name, level) for name, level in manifest.files]
         self._take_new(files)
@@ -103,6 +106,8 @@ class QueueReader(Closing):
                 for frame in file.frames:
                     if frame.last_batch > self._known.batch:
                         self._known.take(frame)
+                        if self._grown is not None:
+                            self._grown.append(frame.queue)
         return self._known.batch > before
 
     # --- reading ----------------------------------------------------------------------------------------------------
@@ -121,6 +126,19 @@ class QueueReader(Closing):
                     if not left:
                         raise StoreError("a file of queues", "none", str(error.filename)) from None
             raise AssertionError("a last try")
+
+    def grown(self) -> NDArray[np.int32] | None:
+        """The numbers of the queues that have grown since this was asked last; None if any may have."""
+        with self._reading:
+            grown, self._grown = self._grown, []
+        if grown is None:
+            return None
+        return np.unique(np.concatenate([np.empty(0, np.int32), *grown]))
+
+    @property
+    def changes(self) -> int:
+        """Moves whenever a queue was made or has ended."""
+        return self._known.changes
 
     @property
     def last_batch(self) -> int:
@@ -198,6 +216,27 @@ class QueueReader(Closing):
                     break
                 found += frame.read(queue.number, first, min(end, first + limit - len(found)))
             return QueuePage(queue, found, oldest, last)
+
+    def read_many(self, queues: Sequence[Queue], after: Sequence[int], limit: int = 100) -> list[Stretch]:
+        """For each queue what ``read`` finds, of all in one go; nothing of those that have ended. A queue that is asked
+        for twice is read twice.
+        """
+        found: list[Stretch] = []
+        at = 0
+        while at < len(queues):  # as many as are different
+            some = dict[int, int]()
+            while at < len(queues) and queues[at].number not in some:
+                some[queues[at].number] = after[at]
+                at += 1
+            found += self._read_distinct(queues[at - len(some) : at], list(some.values()), limit)
+        return found
+
+    def _read_distinct(self, queues: Sequence[Queue], after: Sequence[int], limit: int) -> list[Stretch]:
+        numbers, low = np.array([queue.number for queue in queues], np.int64), np.array(after, np.int64) + 1
+        with self._reading:
+            last = self._known.last[numbers]
+            last[[queue not in self._known for queue in queues]] = -1
+            return stretches(list(self._frames()), numbers, np.maximum(low, last - self.most + 1), last, limit)
 
     def named(self, begin: int, end: int, rows_told: Callable[[bytes], Iterable[int]]) -> NDArray[np.int64]:
         """The rows of the log, of a range, that deliveries name, in ascending order: each delivery's own row, and those

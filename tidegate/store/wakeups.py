@@ -7,10 +7,11 @@ Who waits has a socket in the directory (``Wakeup``); who has something new send
 from __future__ import annotations
 
 import os
+import selectors
 import socket
 from contextlib import suppress
 from pathlib import Path
-from time import sleep
+from typing import Any
 from uuid import uuid4
 
 from tidegate.closing import Closing
@@ -27,6 +28,11 @@ class Wakeup(Closing):
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._socket: socket.socket | None = None
         self._path = Path(directory, f"{PREFIX}{uuid4().hex}")
+        self._here, self._there = socket.socketpair()
+        self._here.setblocking(False)
+        self._there.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._here, selectors.EVENT_READ)
         with suppress(OSError):
             made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             try:
@@ -35,19 +41,22 @@ class Wakeup(Closing):
             except OSError:
                 made.close()
                 raise
+            made.setblocking(False)
+            self._selector.register(made, selectors.EVENT_READ)
             self._socket = made
 
     def wait(self, seconds: float) -> None:
         """Wait until somebody wakes us, or so long; takes all wake-ups that have come."""
-        if self._socket is None:
-            sleep(seconds)
-            return
-        self._socket.settimeout(seconds)
+        for key, _ in self._selector.select(seconds):
+            ready: Any = key.fileobj
+            with suppress(OSError):
+                while ready.recv(64):
+                    pass
+
+    def interrupt(self) -> None:
+        """Wake whoever waits in this process. Any thread may call it."""
         with suppress(OSError):
-            self._socket.recv(1)
-            self._socket.setblocking(False)
-            while True:
-                self._socket.recv(1)
+            self._there.send(b"!")
 
     @property
     def works(self) -> bool:
@@ -55,6 +64,9 @@ class Wakeup(Closing):
         return self._socket is not None
 
     def close(self) -> None:
+        self._selector.close()
+        self._here.close()
+        self._there.close()
         if self._socket is not None:
             self._socket.close()
             self._socket = None

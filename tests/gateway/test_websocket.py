@@ -1,0 +1,100 @@
+"""WebSockets: what a client is told, and how its messages are answered."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from tests.gateway.clients import Client
+from tests.gateway.live_broker import live
+from tests.gateway.test_notifications import publications
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory):
+    with live(tmp_path_factory.mktemp("websockets")) as found:
+        found.register("bob")
+        yield found
+
+
+def test_hello_then_backlog_then_live(broker):
+    with broker.client("ann") as ann:
+        assert ann.put("/v1/subscriptions/s1", json={"where": "n >= 0"}).status_code == 201
+        ann.post("/v1/publications", json=publications(0, 3))
+        broker.run()
+        with Client(broker, "ann") as socket:
+            hello = socket.receive()
+            assert hello == {"type": "hello", "epoch": hello["epoch"], "acked": 0, "last": 3, "oldest": 1}
+            assert [socket.receive()["number"] for _ in range(3)] == [1, 2, 3]
+            ann.post("/v1/publications", json=publications(3, 2))
+            broker.run()
+            live = [socket.receive() for _ in range(2)]
+            assert [one["publication"]["id"] for one in live] == ["p3", "p4"]
+            assert socket.ask("ack", upto=4, ref=7) == {"type": "accepted", "ref": 7}
+            assert ann.get("/v1/notifications").json()["notifications"] == live[1:]
+
+
+def test_messages_are_answered_in_their_order(broker):
+    with Client(broker, "bob") as socket:
+        assert socket.receive()["type"] == "hello"
+        for number in range(40):
+            socket.send("publish", publications=publications(number, 1, x=1), ref=number)
+        socket.send("subscribe", id="s1", where="n > 1", ref="s")
+        socket.send("ping")
+        answers = [socket.receive() for _ in range(42)]
+        assert [answer.get("ref") for answer in answers] == [*range(40), "s", None]
+        assert answers[-1] == {"type": "accepted"}
+
+
+def test_wrong_messages_are_refused_and_nothing_else_happens(broker):
+    with Client(broker, "bob") as socket:
+        socket.receive()
+        for message, code in [
+            ("{", "json"),
+            ("[1]", "body"),
+            ('{"type": "fly", "ref": 1}', "body"),
+            ('{"type": "ping", "height": 1}', "body"),
+            ('{"type": "ack", "upto": 1000}', "setting"),
+            ('{"type": "publish"}', "message"),
+            (b"{}", "message"),
+        ]:
+            socket.send_raw(message)
+            answer = socket.receive()
+            assert (answer["type"], answer["code"]) == ("error", code), answer
+        assert socket.ask("ping") == {"type": "accepted"}
+
+
+def test_handshakes_that_are_refused(broker):
+    address = broker.url.replace("http", "ws")
+    for path, headers, status in [
+        ("/v1/ws", {}, 401),
+        ("/v1/ws?access_token=wrong", {}, 401),
+        ("/v1/wss", broker.token("ann"), 404),
+        ("/v1/ws?after=x", broker.token("ann"), 422),
+        ("/v1/ws", broker.token("ann") | {"Origin": "https://other.example"}, 403),
+    ]:
+        with pytest.raises(InvalidStatus) as refused, connect(address + path, additional_headers=headers):
+            pass
+        assert refused.value.response.status_code == status
+        assert json.loads(refused.value.response.body)["status"] == status
+
+
+def test_a_publisher_has_no_queue(broker):
+    with Client(broker, "pub", "publisher") as socket:
+        assert socket.receive() == {"type": "hello", "epoch": "", "acked": 0, "last": 0, "oldest": 1}
+        assert socket.ask("publish", publication=publications(1, 1)[0])["type"] == "accepted"
+        assert socket.ask("subscribe", id="s", where="n > 1")["code"] == "forbidden"
+
+
+def test_all_are_closed_when_the_broker_stops(tmp_path):
+    with live(tmp_path) as broker:
+        broker.register("ann")
+        with Client(broker, "ann") as socket:
+            socket.receive()
+            broker.stop()
+            with pytest.raises(ConnectionClosed) as closed:
+                socket.receive()
+            assert closed.value.rcvd.code == 1001

@@ -1,0 +1,229 @@
+"""Delivery: what principals are told, to all connections of one gateway process.
+
+A ``QueueFollower`` reads in a thread; here, in the event loop, connections begin and end, and each gets what there is
+for it, a millisecond's worth at a time, so that whoever else is served does not wait. Knows channels, and nothing of
+how they write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeVar
+
+from anyio.to_thread import run_sync
+
+from tidegate.broker.connections import Connection, Hello
+from tidegate.broker.open_queues import OpenQueues
+from tidegate.broker.session_states import ConnectionEvent
+from tidegate.broker.sessions import Sessions
+from tidegate.errors import SessionError
+from tidegate.gateway.access import Caller
+from tidegate.gateway.channels import GOING_AWAY, Channel, Ending, ending_of
+from tidegate.gateway.problems import RequestError
+from tidegate.gateway.queue_follower import Handed, QueueFollower
+
+if TYPE_CHECKING:
+    from tidegate.gateway.open_broker import OpenBroker
+
+__all__ = ["Delivery"]
+
+C = TypeVar("C", bound=Channel)
+#: Seconds that the event loop writes at a time.
+_SLICE = 0.001
+#: Seconds that a connection waits for queues to be there, and for its own to be made.
+_PATIENCE, _UNMADE = 5.0, 60.0
+#: How the queue stands of who has none.
+_NO_QUEUE = Hello("", 0, 0, 1)
+_UNMADE_ENDING = Ending(1013, "the runner has not made the queue: connect again")
+#: Channels that are shown to be there at a time.
+_BEATS = 500
+
+
+class Delivery:
+    """The connections of a gateway. ``start`` and all others are called in its event loop."""
+
+    def __init__(self, broker: OpenBroker) -> None:
+        self._broker = broker
+        self._count, self._of_principal = 0, Counter[str]()
+        self._waiting: deque[list[Handed]] = deque()
+        self._follower = QueueFollower(broker.config, broker.registry, broker.clock, self._note_opened, self._hand)
+        self._is_stopped = False
+
+    async def start(self) -> None:
+        self._loop, self._opened = asyncio.get_running_loop(), asyncio.Event()
+        self._follower.start()
+        self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._close())]
+
+    async def stop(self) -> None:
+        """Close all connections, and make durable what was acknowledged."""
+        for task in self._tasks:
+            task.cancel()
+        self._end_all()
+        await asyncio.to_thread(self._follower.stop)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the queues are there."""
+        return self._follower.sessions is not None
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are now."""
+        return self._count
+
+    async def opened(self) -> tuple[OpenQueues, Sessions]:
+        """Queues and sessions, once they are there; refused if that takes too long."""
+        follower = self._follower
+        if follower.queues is None or follower.sessions is None:
+            try:
+                async with asyncio.timeout(_PATIENCE):
+                    await self._opened.wait()
+            except TimeoutError:
+                pass
+        if follower.queues is None or follower.sessions is None or self._is_stopped:
+            raise RequestError(503, "not_ready", "a broker whose runner has started", "one whose runner has not")
+        return follower.queues, follower.sessions
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    async def connect(self, caller: Caller, channel: C, after: str | None = None) -> C:
+        """Connect the queue of a caller to a channel, behind ``after`` or behind what is acknowledged.
+
+        ``follow`` has it told; ``leave`` must be called at the end. Whoever connects for the first time gets a session;
+        who may only publish has none.
+        """
+        self._enter(caller)
+        if not caller.has("subscriber"):
+            return channel
+        try:
+            _, sessions = await self.opened()
+            channel.connection = await run_sync(_connected, sessions, caller.name, after, limiter=self._broker.threads)
+        except BaseException:
+            self._exit(caller.name)
+            raise
+        channel.room_again = self._follower.interrupt
+        channel.since = self._loop.time()
+        return channel
+
+    def follow(self, channel: Channel) -> None:
+        """Tell a channel what there is for it from now on."""
+        if channel.connection is None:
+            channel.greet(_NO_QUEUE)
+        else:
+            self._follower.add(channel)
+        if self._is_stopped:
+            channel.end(GOING_AWAY)
+
+    def leave(self, channel: Channel) -> None:
+        """The peer of a channel is gone, or the channel has ended."""
+        if channel.connection is not None:
+            self._follower.remove(channel)
+            channel.connection.close(ConnectionEvent.LEAVE)
+        self._exit(channel.principal)
+
+    def lagged(self, channel: Channel) -> None:
+        """Note that a channel lags."""
+        self._broker.counts.add("lagging", channel.kind)
+        if channel.connection is not None:
+            channel.connection.lag()
+
+    def _enter(self, caller: Caller) -> None:
+        limits, most = self._broker.limits, caller.quotas.get("connections")
+        if self._count >= limits.max_connections:
+            self._broker.counts.add("connections_refused", "max_connections")
+            raise RequestError(503, "busy", f"at most {limits.max_connections:,} connections", "one more")
+        if most is not None and self._of_principal[caller.name] >= most:
+            self._broker.counts.add("connections_refused", "quota")
+            raise RequestError(429, "quota", f"at most {most:,g} connections of {caller.name}", "one more")
+        self._count += 1
+        self._of_principal[caller.name] += 1
+
+    def _exit(self, principal: str) -> None:
+        self._count -= 1
+        self._of_principal[principal] -= 1
+        if not self._of_principal[principal]:
+            del self._of_principal[principal]
+
+    # --- what the thread hands over ---------------------------------------------------------------------------------
+
+    def _note_opened(self) -> None:
+        self._call(self._opened.set)
+
+    def _hand(self, handed: list[Handed]) -> None:
+        self._call(self._take, handed)
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # the loop has ended
+            self._follower.done()
+
+    def _take(self, handed: list[Handed]) -> None:
+        self._waiting.append(handed)
+        if len(self._waiting) == 1:
+            self._write()
+
+    def _write(self) -> None:
+        """Write what waits, for a millisecond, and go on after others had their turn."""
+        until = perf_counter() + _SLICE
+        while self._waiting:
+            some = self._waiting[0]
+            while some:
+                self._do(some.pop())
+                if perf_counter() > until:
+                    self._loop.call_soon(self._write)
+                    return
+            self._waiting.popleft()
+            self._follower.done()
+
+    def _do(self, what: Handed) -> None:
+        channel, hello, items, is_over, event = what
+        if is_over:
+            channel.end(ending_of(event))
+            return
+        if hello is not None:
+            channel.greet(hello)
+            return
+        channel.deliver(items)
+        channel.taken()
+        if items:
+            self._broker.counts.add("delivered", channel.kind, len(items))
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    async def _close(self) -> None:
+        """Close all connections as soon as the gateway is to end."""
+        await self._broker.closing.wait()
+        self._end_all()
+
+    def _end_all(self) -> None:
+        self._is_stopped = True
+        for channel in self._follower.channels():
+            channel.end(GOING_AWAY)
+
+    # --- as time passes ---------------------------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        """Show peers that the broker is there, and close connections whose queue nobody makes."""
+        while True:
+            await asyncio.sleep(self._broker.limits.heartbeat or _UNMADE)
+            now = self._loop.time()
+            for at, channel in enumerate(self._follower.channels()):
+                if not channel.is_greeted and now - channel.since > _UNMADE:
+                    channel.end(_UNMADE_ENDING)
+                else:
+                    channel.beat()
+                if at % _BEATS == _BEATS - 1:
+                    await asyncio.sleep(0)
+
+
+def _connected(sessions: Sessions, principal: str, after: str | None) -> Connection:
+    """A connection of a principal, which gets a session if it has none."""
+    try:
+        return sessions.connect(principal, after=after)
+    except SessionError:
+        sessions.register(principal)
+        return sessions.connect(principal, after=after)
