@@ -41,7 +41,7 @@ def test_messages_are_answered_in_their_order(broker):
     with Client(broker, "bob") as socket:
         assert socket.receive()["type"] == "hello"
         for number in range(40):
-            socket.send("publish", publications=publications(number, 1, x=1), ref=number)
+            socket.send("publish", publications=publications(100 + number, 1), ref=number)
         socket.send("subscribe", id="s1", where="n > 1", ref="s")
         socket.send("ping")
         answers = [socket.receive() for _ in range(42)]
@@ -85,7 +85,7 @@ def test_handshakes_that_are_refused(broker):
 def test_a_publisher_has_no_queue(broker):
     with Client(broker, "pub", "publisher") as socket:
         assert socket.receive() == {"type": "hello", "epoch": "", "acked": 0, "last": 0, "oldest": 1}
-        assert socket.ask("publish", publication=publications(1, 1)[0])["type"] == "accepted"
+        assert socket.ask("publish", publication=publications(1000, 1)[0])["type"] == "accepted"
         assert socket.ask("subscribe", id="s", where="n > 1")["code"] == "forbidden"
 
 
