@@ -37,12 +37,14 @@ class Processes:
         return self.started.pid
 
     def record(self) -> BrokerRecord:
+        """What the supervisor knows of them."""
         found = BrokerRecord.read(self.data)
         assert found is not None, self.log.read_text()
         return found
 
     def __getitem__(self, name: str) -> int:
         """The id of "runner", "gateway 1" …; waits until it is up."""
+        until(lambda: BrokerRecord.read(self.data))
         return until(lambda: (found := self.record().process(name)) and found.process)
 
     def family(self) -> list[psutil.Process]:

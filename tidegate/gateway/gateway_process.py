@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import pickle
 import resource
 import socket
@@ -109,4 +110,6 @@ def _allow_many_files() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    logging.shutdown()
+    os._exit(code)  # Python would take a third of a second to take itself apart, of the five that a broker has

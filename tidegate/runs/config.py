@@ -251,16 +251,20 @@ def _check_history(kind: type[Input], run: RunSection, source: str, at: KeyPosit
 
 
 def _with_data(given: dict[str, Any], whole: KeyPosition) -> dict[str, Any]:
-    """What is given, and for a run with a data directory the places in it where none others are given."""
+    """What is given, and for a run with a data directory the places in it where none others are given, and the runner
+    that it was made for.
+    """
     run = given.get("run")
     if not isinstance(run, dict) or "data" not in run:
         return given
     at = whole.key("run")
-    data = DataDirectory(Path(directory(run["data"], at.key("data"))), runner(run.get("runner", "spark"), at))
+    where = Path(directory(run["data"], at.key("data")))
+    there = DataDirectory.found(where) if "runner" not in run else None
+    data = DataDirectory(where, runner(run.get("runner", "spark" if there is None else there.runner), at))
     places: dict[str, dict[str, Any]] = {
         "source": {} if "source" in given else {"type": "log", "path": str(data.log), "keep_seconds": _WEEK},
         "subscriptions": {"registry": str(data.registry)},
-        "run": {"checkpoint": str(data.checkpoint), "quarantine": str(data.quarantine)},
+        "run": {"checkpoint": str(data.checkpoint), "quarantine": str(data.quarantine), "runner": data.runner},
     }
     filled = {name: _filled(given.get(name, {}), more) for name, more in places.items()}
     sinks: Any = given.get("sinks", [{"type": "queues"}])

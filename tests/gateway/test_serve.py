@@ -1,0 +1,201 @@
+"""``tidegate serve`` as a process: what it prints works, what dies comes back, and it ends as it is asked to."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from time import monotonic
+from typing import NamedTuple
+
+import httpx
+import psutil
+import pytest
+
+from tests.gateway.served import TOKEN, Broker, until
+
+pytestmark = pytest.mark.xdist_group("serve")
+
+#: Seconds that a broker may take to end; what it may take beside on a machine that does other things, too.
+_END, _SLACK = 5.0, 2.0
+_SMALL = b'{"source": "z", "a": 1}'
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    """A broker without a file, and without a token in its environment. Some tests kill its runner and its gateway."""
+    found = Broker(tmp_path_factory.mktemp("first"), "--runner", "process", TIDEGATE_TOKEN="")
+    yield found
+    found.end()
+
+
+class Restarted(NamedTuple):
+    """A broker on the directory of another, and for how many seconds processes of that one lived when it was killed."""
+
+    broker: Broker
+    lived: float
+
+
+@pytest.fixture(scope="module")
+def second(first):
+    """A broker with two gateways that was started when another one on its directory was killed."""
+    first.wait()
+    family = first.processes.family()
+    assert len(family) == 3
+    os.kill(first.processes.supervisor, signal.SIGKILL)
+    began = monotonic()
+    found = Broker(first.data.path.parent, text="[serve]\nworkers = 2\n")
+    try:
+        assert gone(family)
+        yield Restarted(found, monotonic() - began)
+    finally:
+        found.end()
+
+
+def publish(url, token, body=_SMALL):
+    """The answer to a publish; one that a killed gateway did not answer is sent again, as clients do."""
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    def sent():
+        try:
+            return [httpx.post(f"{url}/v1/publications", content=body, headers=headers, timeout=30)]
+        except httpx.TransportError:
+            return []
+
+    return until(sent)[0]
+
+
+def ready(url):
+    return httpx.get(f"{url}/readyz", timeout=30).json()
+
+
+def secret_of(broker):
+    """The token that a broker has printed."""
+    return re.search(r"^  (tdg_\S+)$", broker.output.read_text(), re.MULTILINE)[1]
+
+
+def gone(family, seconds=_END + _SLACK):
+    _, alive = psutil.wait_procs(family, timeout=seconds)
+    return not alive
+
+
+# --- what is printed ------------------------------------------------------------------------------------------------
+
+
+def test_the_lines_that_are_printed_work_when_they_are_pasted(first):
+    url = first.wait()
+    printed = until(lambda: (text := first.output.read_text()).count("curl -sS") == 3 and text)
+    assert printed.startswith(f"{url} serves {first.data.path} with the runner process\n")
+    secret, lines = secret_of(first), [line for line in printed.splitlines() if line.startswith("  curl")]
+    told = [json.loads(subprocess.run(line, shell=True, capture_output=True, check=True).stdout) for line in lines[:2]]
+    assert (told[0]["id"], told[1]["accepted"]) == ("warm", 1)
+    assert secret not in first.log.read_text()
+    database = first.data.registry.read_bytes()
+    assert secret.encode() not in database
+
+
+def test_another_broker_on_the_directory_is_refused_in_one_sentence(first):
+    first.wait()
+    command = [sys.executable, "-m", "tidegate", "serve", "--data", str(first.data.path), "--listen", "0"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr == (
+        "tidegate: expected a data directory that no other broker uses; got one that process "
+        f"{first.processes.supervisor} uses; at {first.data.run}\n"
+    )
+    assert ready(first.url)["status"] == "ready"
+
+
+# --- what dies ------------------------------------------------------------------------------------------------------
+
+
+def test_a_runner_that_is_killed_is_started_again_and_publishing_goes_on(first):
+    url, before = first.wait(), first.processes.record().process("runner")
+    until(lambda: ready(url) == {"status": "ready", "lag": 0})
+    os.kill(before.process, signal.SIGKILL)
+    degraded = until(lambda: (found := ready(url))["status"] == "degraded" and found)
+    assert degraded["degraded"] in ("the runner is down", "the runner is starting")
+    assert publish(url, secret_of(first)).status_code == 202
+    assert httpx.get(f"{url}/readyz").status_code == 200
+    until(lambda: ready(url) == {"status": "ready", "lag": 0})
+    after = first.processes.record().process("runner")
+    assert (after.starts, after.process == before.process) == (before.starts + 1, False)
+    assert "runner has ended, by SIGKILL; it is started again" in first.log.read_text()
+
+
+def test_a_gateway_that_is_killed_is_started_again(first):
+    url, before = first.wait(), first.processes.record().process("gateway 1")
+    os.kill(before.process, signal.SIGKILL)
+    assert publish(url, secret_of(first)).status_code == 202
+    after = first.processes.record().process("gateway 1")
+    assert (after.starts, after.process == before.process) == (before.starts + 1, False)
+
+
+def test_all_of_a_killed_broker_ends_and_the_next_one_waits_for_it(first, second):
+    assert second.lived < _END
+    url = second.broker.wait()
+    for token in (secret_of(first), TOKEN):
+        assert publish(url, token).json()["accepted"] == 1
+    assert first.output.read_text().count("tdg_") == 4  # of the first: itself, and in three lines
+
+
+def test_limits_are_read_again(second):
+    url, processes = second.broker.wait(), second.broker.processes
+    file = processes.data.path.parent / "service.toml"
+    text, large = file.read_text(), b'{"source": "z", "a": "' + b"x" * 1000 + b'"}'
+
+    def statuses(count):
+        return [publish(url, TOKEN, large).status_code for _ in range(count)]
+
+    assert statuses(1) == [202]
+    file.write_text(f"{text}max_body = 500\n")
+    os.kill(processes.supervisor, signal.SIGHUP)
+    until(lambda: statuses(20) == [413] * 20)
+    file.write_text(f"{text}max_body = 'much'\n")
+    os.kill(processes.supervisor, signal.SIGHUP)
+    told = "the settings stay what they were: expected a whole number from 1; got 'much'; at serve.max_body of"
+    until(lambda: told in processes.log.read_text())
+    os.kill(processes["gateway 1"], signal.SIGKILL)  # the next one has the limits of the others
+    until(lambda: processes.record().process("gateway 1").process)
+    assert statuses(20) == [413] * 20
+
+
+def test_it_stops_within_five_seconds_with_connections_open(second):
+    url, processes = second.broker.wait(), second.broker.processes
+    host, port = url.removeprefix("http://").split(":")
+    there = [socket.create_connection((host, int(port))) for _ in range(50)]
+    for number, one in enumerate(there):
+        one.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"[: number - 10 or None])
+    family = processes.family()
+    assert len(family) == 4
+    began = monotonic()
+    processes.started.send_signal(signal.SIGTERM)
+    assert processes.started.wait(_END + _SLACK) == 0
+    assert monotonic() - began < _END + _SLACK
+    assert gone(family, 1)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
+    for one in there:
+        one.close()
+    assert "did not stop in time" not in processes.log.read_text()
+    assert not (processes.data.run / "broker.json").exists()
+
+
+def test_a_second_interruption_ends_it_at_once(tmp_path):
+    broker = Broker(tmp_path, "--runner", "process")
+    try:
+        psutil.Process(broker.processes["runner"]).suspend()  # it cannot stop
+        gateway = psutil.Process(broker.processes["gateway 1"])
+        family = broker.processes.family()
+        broker.started.send_signal(signal.SIGINT)
+        assert gone([gateway])
+        broker.started.send_signal(signal.SIGINT)
+        assert broker.started.wait(_END) == 130
+        assert gone(family)
+        assert "did not stop in time" not in broker.log.read_text()
+    finally:
+        broker.end()
