@@ -19,6 +19,7 @@ from tidegate.closing import Closing
 from tidegate.errors import PublicationError
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.submission import Published, Submission
+from tidegate.gateway.submission_groups import checked_together
 from tidegate.store.log import Log
 
 __all__ = ["Appender"]
@@ -123,12 +124,17 @@ class Appender(Closing):
         return group, False
 
     def _append(self, group: Sequence[Submission]) -> None:
-        lots = [one.prepare() for one in group]
-        for submission, lot, outcome in zip(group, lots, self._log.append_all(lots), strict=True):
-            if isinstance(outcome, PublicationError) and len(lot.publications) > 0:
+        together, others = checked_together(group)
+        lots = [one.prepare() for one in others]
+        outcomes = self._log.append_all(lots, [some.lots for some in together])
+        for submission, lot, outcome in zip(others, lots, outcomes, strict=False):
+            if isinstance(outcome, PublicationError) and lot.publications:
                 submission.settle_each(self._log.append_all(lot.one_by_one()))
             else:
                 submission.settle(outcome)
+        submissions = [submission for some in together for submission in some.submissions]
+        for submission, outcome in zip(submissions, outcomes[len(lots) :], strict=True):
+            submission.settle(outcome)
 
     def _wake(self, some: Sequence[_Waiting]) -> None:
         for one in some:

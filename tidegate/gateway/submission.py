@@ -16,10 +16,14 @@ import msgspec
 from tidegate.errors import TidegateError, shown
 from tidegate.gateway.given_publications import Unreadable, made_publication
 from tidegate.model import Publication, micros, moment
+from tidegate.records.json_values import stamp
 from tidegate.store.log import Appended
 from tidegate.store.validity_limits import ValidityLimits
 
-__all__ = ["Lot", "Published", "Refused", "Submission"]
+__all__ = ["Lot", "Published", "Refused", "SimpleRecords", "Submission"]
+
+#: No publication is that late.
+_NEVER = 2**62
 
 _SOURCE = "expected a source that the token may publish as"
 _CONFLICT = "expected what the log has of the same source, id and phase, or another id; got something else"
@@ -58,6 +62,14 @@ class Lot(NamedTuple):
         return [Lot([one], [0] if place in made else []) for place, one in enumerate(self.publications)]
 
 
+class SimpleRecords(NamedTuple):
+    """Items as JSON objects with id and time: places of those whose time was made, and the ids that were, by place."""
+
+    records: list[dict[str, Any]]
+    made_times: list[int]
+    ids: dict[int, str]
+
+
 class Submission:
     """Items, and what became of them: ``published``, or ``error`` if they could not be written.
 
@@ -77,27 +89,52 @@ class Submission:
         limits: ValidityLimits | None = None,
     ) -> None:
         self.items = items
+        self.latest = _NEVER if latest is None else latest
         self._now, self._limits, self._covers = now, limits, covers
-        self._latest = None if latest is None else moment(latest)
         self._covered = set[str]()
         self._refused, self._ids = list[Refused](), dict[int, str]()
-        self._places = list[int]()
+        self._places: Sequence[int] = []
         self._lot: Lot | None = None
         self._made: str | None = None
 
     def prepare(self) -> Lot:
         """What is to be appended: the items that are publications and may be published. Made once, by any thread."""
         if self._lot is None:
-            self._lot = Lot([], [])
+            self._lot, self._places = Lot([], []), (places := list[int]())
             for index, item in enumerate(self.items):
                 try:
-                    self._take(self._lot, index, item)
+                    self._take(self._lot, places, index, item)
                 except TidegateError as error:
                     self._refuse(index, error.code, str(error))
             self.items = ()
         return self._lot
 
-    def _take(self, lot: Lot, index: int, item: Any) -> None:
+    def simple_records(self) -> SimpleRecords | None:
+        """The items as objects with id and time, if all are objects of sources that may be published as: these are
+        perhaps publications that can be checked together with others.
+        """
+        if not self.items or self._lot is not None or set(map(type, self.items)) != {dict}:
+            return None
+        found = SimpleRecords([], [], {})
+        for index, item in enumerate(self.items):
+            if "time" not in item:
+                item = {**item, "time": stamp(moment(self._now))}
+                found.made_times.append(index)
+            if "id" not in item:
+                found.ids[index] = f"{self._prefix()}-{index}"
+                item = {**item, "id": found.ids[index]}
+            found.records.append(item)
+        if self._covers is not None:
+            sources = {source if type(source := record.get("source")) is str else "" for record in found.records}
+            if not all(map(self._covers, sources)):
+                return None
+        return found
+
+    def use(self, simple: SimpleRecords) -> None:
+        """Use its records as they are: they were checked and are all to be appended."""
+        self._places, self._ids, self.items = range(len(simple.records)), simple.ids, ()
+
+    def _take(self, lot: Lot, places: list[int], index: int, item: Any) -> None:
         if type(item) is Unreadable:
             self._refuse(index, item.code, item.detail)
             return
@@ -113,9 +150,9 @@ class Submission:
                 self._refuse(index, "source", f"{_SOURCE}; got {shown(found.source)}")
                 return
             self._covered.add(found.source)
-        if self._latest is not None and found.time > self._latest:
-            latest = self._latest.isoformat()
-            self._refuse(index, "ahead", f"expected a time up to {latest}; got {found.time.isoformat()}")
+        if micros(found.time) > self.latest:
+            latest = stamp(moment(self.latest))
+            self._refuse(index, "ahead", f"expected a time up to {latest}; got {stamp(found.time)}")
             return
         if found.valid_until is not None and self._limits is not None:
             wrong = self._limits.refusal(micros(found.valid_until), self._now)
@@ -127,7 +164,7 @@ class Submission:
         if made_id is not None:
             self._ids[index] = made_id
         lot.publications.append(found)
-        self._places.append(index)
+        places.append(index)
 
     def _prefix(self) -> str:
         """How the ids begin that are made for this submission; nobody else makes such ids."""

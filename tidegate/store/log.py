@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tidegate.records.given import Given
     from tidegate.store.gone_rows import Named
     from tidegate.store.identities import Identities
-    from tidegate.store.log_intake import CheckedBatches, PendingAppend, PendingAppends
+    from tidegate.store.log_intake import CheckedBatches, CheckedLots, PendingAppend, PendingAppends
     from tidegate.store.log_rows import LogRows
     from tidegate.store.validity_limits import ValidityLimits
     from tidegate.time_zones import Zone
@@ -122,19 +122,24 @@ class Log(LogReader):
         return found
 
     def append_all(
-        self, lots: Sequence[tuple[Given, Collection[int]]], *, timezone: Zone = None
+        self,
+        lots: Sequence[tuple[Given, Collection[int]]],
+        checked: Sequence[CheckedLots] = (),
+        *,
+        timezone: Zone = None,
     ) -> list[Appended | Exception]:
         """Take what several callers bring, with one write to the disk, and say of each lot what became of it.
 
         A lot is what ``append`` takes: publications, and the places of those whose times were made. Each is taken whole
         or not at all, and the error of one is none of the others'. Lots may be written in another order than given.
+        The lots of ``checked`` follow; whoever brings them has made sure that they are publications within the limits.
         """
         from tidegate.store.log_intake import (
             PendingAppends,  # a process that only reads need not import what checks publications
         )
 
-        pending = PendingAppends(lots, timezone, self._limits, self._clock)
-        if pending.arrivals:
+        pending = PendingAppends(lots, checked, timezone, self._limits, self._clock)
+        if not pending.is_done:
             self._turns.bring(pending)
         return [found if isinstance(found, Exception) else self._outcome(found) for found in pending.each]
 
@@ -164,9 +169,10 @@ class Log(LogReader):
         """Write the appends of several threads, and set the position or the error of each. Runs in one of them."""
         from tidegate.store.log_intake import bundles
 
-        taken = [arrival for pending in brought for arrival in pending.arrivals]
+        taken = [arrival for pending in brought for arrival in pending.all()]
         try:
-            ready = list(bundles(taken))
+            ready = list(bundles([arrival for pending in brought for arrival in pending.arrivals]))
+            ready += (some for pending in brought for some in pending.ready)
             if not ready:
                 return
             with self._locked() as tail:

@@ -28,7 +28,7 @@ from tidegate.records.validity import valid_until_of, valid_until_of_objects
 from tidegate.store.validity_limits import ValidityLimits
 from tidegate.time_zones import TimeZone, Zone
 
-__all__ = ["CheckedBatches", "MetAgain", "PendingAppend", "PendingAppends", "bundles"]
+__all__ = ["CheckedBatches", "CheckedLots", "MetAgain", "PendingAppend", "PendingAppends", "bundles"]
 
 #: A batch is not split between workers, so it holds no more rows and hardly more bytes than this.
 _ROWS, _BYTES = 32_768, 16 << 20
@@ -73,6 +73,15 @@ class PendingAppend:
         if not 0 < self.rows <= _SMALL or not isinstance(self.made, bool):
             self._check()
 
+    @classmethod
+    def of_checked(cls, rows: int) -> PendingAppend:
+        """One whose publications are some rows of a batch that was checked."""
+        found = cls.__new__(cls)
+        found.publications, found.rows, found.batches, found.made = [], rows, None, False
+        found.ends_at = found.position = -1
+        found.error, found.met = None, []
+        return found
+
     def _check(self) -> list[pa.RecordBatch]:
         if self.batches is None:
             self.batches = _noted(_batches(self.publications), self.made)
@@ -91,14 +100,25 @@ class PendingAppend:
         return self.position >= 0 or self.error is not None
 
 
+class CheckedLots(NamedTuple):
+    """Publications of several lots in one batch that was checked: how many rows each lot has, one after the other, and
+    which of all have times that were made.
+    """
+
+    batch: pa.RecordBatch
+    rows: Sequence[int]
+    made: bool | NDArray[np.bool_] = False
+
+
 class PendingAppends:
     """One call of ``Log.append_all``: for each lot its ``PendingAppend``, or why it cannot be one."""
 
-    __slots__ = ("arrivals", "each")
+    __slots__ = ("arrivals", "each", "ready")
 
     def __init__(
         self,
         lots: Iterable[tuple[Given, Collection[int]]],
+        checked: Iterable[CheckedLots],
         timezone: Zone,
         limits: ValidityLimits | None,
         clock: Callable[[], int],
@@ -115,11 +135,23 @@ class PendingAppends:
                 self.each.append(arrival)
         #: Those that have rows to write.
         self.arrivals = [found for found in self.each if isinstance(found, PendingAppend) and found.rows]
+        #: The batches of those that were checked together.
+        self.ready: list[CheckedBatches] = []
+        for some in checked:
+            arrivals = [PendingAppend.of_checked(rows) for rows in some.rows]
+            self.each += arrivals
+            self.ready.append(CheckedBatches(arrivals, _noted(_cut(some.batch), some.made)))
+
+    def all(self) -> Iterator[PendingAppend]:
+        """All that has rows to write."""
+        yield from self.arrivals
+        for some in self.ready:
+            yield from some.arrivals
 
     @property
     def is_done(self) -> bool:
         """Whether all are durable or refused."""
-        return all(arrival.is_done for arrival in self.arrivals)
+        return all(arrival.is_done for arrival in self.all())
 
 
 class CheckedBatches(NamedTuple):
