@@ -57,7 +57,7 @@ def records(draw):
     return draw(st.lists(one(), min_size=1, max_size=8))
 
 
-@examples(600)
+@examples(250)
 @given(records() | any_records(mixed=False))
 @example(
     [
@@ -110,7 +110,7 @@ def test_what_needs_a_look_of_its_own(wrong):
     assert checked_batch([good, good | wrong]) is None
 
 
-@examples(100)
+@examples(20)
 @given(BAD_TIMES)
 def test_times_that_are_none(time):
     record = {"id": "a", "source": "z", "time": time}
