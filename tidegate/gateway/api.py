@@ -7,10 +7,14 @@ from tidegate.gateway import (
     checking,
     event_stream,
     health,
+    metrics,
     notifications,
     principals,
     publishing,
+    quarantine,
     rehearsing,
+    sessions,
+    status,
     subscription_routes,
     tokens,
 )
@@ -33,5 +37,9 @@ def routes() -> Routes:
         *rehearsing.ROUTES,
         *principals.ROUTES,
         *tokens.ROUTES,
+        *sessions.ROUTES,
+        *quarantine.ROUTES,
+        *status.ROUTES,
+        *metrics.ROUTES,
     ]
     return Routes(with_documents(every))

@@ -41,6 +41,11 @@ class ApiRequest(Request):
         assert self._caller is not None, "a route that anybody may ask has no caller"
         return self._caller
 
+    @property
+    def caller_or_none(self) -> Caller | None:
+        """The same; None where that is not known, or not yet."""
+        return self._caller
+
     def name(self, which: str) -> str:
         """What the request names: a segment of the path, or the parameter in its place."""
         found = self.named.get(which)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from time import perf_counter
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
@@ -21,6 +20,7 @@ from tidegate.gateway.api_request import ApiRequest
 from tidegate.gateway.cross_origin import CrossOrigin
 from tidegate.gateway.parameters import read_query
 from tidegate.gateway.problems import RequestError, response_of
+from tidegate.gateway.request_log import log_request
 from tidegate.gateway.routes import FoundRoute, Route, Routes
 
 if TYPE_CHECKING:
@@ -28,27 +28,18 @@ if TYPE_CHECKING:
 
     from tidegate.gateway.open_broker import OpenBroker
 
-__all__ = ["TOKEN_PARAMETER", "Answered", "Application", "caller_of", "query_of"]
+__all__ = ["TOKEN_PARAMETER", "Application", "caller_of", "query_of"]
 
 _LOG = logging.getLogger("tidegate.gateway")
 #: Where browsers, which set no headers there, give the token of a stream.
 TOKEN_PARAMETER = "access_token"
 
-#: Told of each answer: its route (None if there was none), the method, the status and the seconds it took.
-Answered = Callable[[Route | None, str, int, float], None]
-
-
-def _unnoticed(route: Route | None, method: str, status: int, seconds: float) -> None:
-    pass
-
 
 class Application:
     """Answers HTTP requests by ``routes``; ``websocket`` is called for each WebSocket."""
 
-    def __init__(
-        self, broker: OpenBroker, routes: Routes, websocket: ASGIApp | None = None, answered: Answered = _unnoticed
-    ) -> None:
-        self._broker, self._routes, self._websocket, self._answered = broker, routes, websocket, answered
+    def __init__(self, broker: OpenBroker, routes: Routes, websocket: ASGIApp | None = None) -> None:
+        self._broker, self._routes, self._websocket = broker, routes, websocket
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -89,7 +80,7 @@ class Application:
             response = response_of(RequestError(500, "internal", "an answer", "an error of the broker, in its log"))
         response.headers.update(origins.told(request.headers))
         response.headers.setdefault("Cache-Control", "no-store")
-        self._answered(found[0] if found else None, request.method, response.status_code, perf_counter() - began)
+        self._note(request, found[0] if found else None, response.status_code, perf_counter() - began)
         await response(scope, receive, send)
 
     async def _answer(self, request: ApiRequest, origins: CrossOrigin, noted: list[Route]) -> Response:
@@ -110,6 +101,11 @@ class Application:
                 return await route.handler(request)
         except TimeoutError:
             raise RequestError(503, "slow", f"an answer within {limit:g} seconds", "a longer work") from None
+
+    def _note(self, request: ApiRequest, route: Route | None, status: int, seconds: float) -> None:
+        self._broker.numbers.requests.add(route, request.method, status, seconds)
+        if self._broker.limits.request_log:
+            log_request(request, status, seconds)
 
     def _note_refusal(self, request: ApiRequest, error: TidegateError, noted: list[Route]) -> None:
         caller = request._caller

@@ -70,6 +70,11 @@ class Delivery:
         return self._follower.sessions is not None
 
     @property
+    def queues(self) -> OpenQueues | None:
+        """The queues, once they are there."""
+        return self._follower.queues
+
+    @property
     def connections(self) -> int:
         """How many connections there are now."""
         return self._count

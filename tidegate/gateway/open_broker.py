@@ -19,9 +19,11 @@ from tidegate.errors import SettingError
 from tidegate.gateway.access import Access
 from tidegate.gateway.appender import Appender
 from tidegate.gateway.bodies import BodyBudget
+from tidegate.gateway.broker_status import StatusReader
 from tidegate.gateway.counts import Counts
 from tidegate.gateway.delivery import Delivery
 from tidegate.gateway.free_room import FreeRoom
+from tidegate.gateway.gateway_numbers import GatewayNumbers
 from tidegate.gateway.rates import Rates
 from tidegate.gateway.rehearsal_places import RehearsalPlaces
 from tidegate.runs.config import Config
@@ -75,7 +77,9 @@ class OpenBroker(Closing):
             self._opened = opened.pop_all()
         self.access = Access(self.principals, time_of_day=clock)
         self.delivery = Delivery(self)
-        self.parts: list[BrokerPart] = [self.access, self.delivery]
+        self.numbers = GatewayNumbers(data.run / "numbers", self.counts)
+        self.status = StatusReader(self)
+        self.parts: list[BrokerPart] = [self.numbers, self.access, self.delivery]
         """What ``start`` starts, in this order."""
         self._started: list[BrokerPart] = []
         self.closing = asyncio.Event()
@@ -106,4 +110,5 @@ class OpenBroker(Closing):
         self.budget.most = limits.max_bodies
 
     def close(self) -> None:
+        self.numbers.close()
         self._opened.close()

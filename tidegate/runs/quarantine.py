@@ -54,6 +54,21 @@ class Quarantine:
                 found += [QuarantinedRow(**orjson.loads(line)) for line in lines]
         return found
 
+    def page(self, after: str = "", limit: int = 100) -> list[tuple[str, QuarantinedRow]]:
+        """Rows in that order, those behind a place: each with its place, which is the name of its file and its line."""
+        name, _, digits = after.rpartition(":")
+        begin = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
+        found: list[tuple[str, QuarantinedRow]] = []
+        for file in sorted(self._storage.names()):
+            if file < name or not file.endswith(".jsonl") or (self.query and not file.startswith(self._batches)):
+                continue
+            lines = (self._storage.read(file) or b"").splitlines()
+            for number in range(begin if file == name else 0, len(lines)):
+                if len(found) == limit:
+                    return found
+                found.append((f"{file}:{number + 1}", QuarantinedRow(**orjson.loads(lines[number]))))
+        return found
+
     def _prefix(self, batch: int) -> str:
         return f"{self._batches}{batch:012d}-"
 

@@ -38,3 +38,4 @@ class ServeSection:
     heartbeat: float = key(number, 15.0)
     room: int = key(count, _MIB)
     request_log: bool = key(truth, False)
+    open_metrics: bool = key(truth, False)

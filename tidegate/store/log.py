@@ -103,6 +103,11 @@ class Log(LogReader):
         self._waker = Waker(self.directory)
 
     @property
+    def identities(self) -> Identities | None:
+        """Which publications it has, if each is to be taken once."""
+        return self._identities
+
+    @property
     def limits(self) -> ValidityLimits | None:
         """For how long publications may be valid."""
         return self._limits

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -42,6 +43,24 @@ class LogReader(Closing):
                 raise StoreError("an open log", "one that was closed", str(self.directory))
             self._last = self._last.latest()
             return self._last.last.end_row
+
+    def appended(self, row: int) -> int | None:
+        """When a row was appended (µs since 1970); None at the end of the log."""
+        with self._poll:
+            first = [first for first in self._kept(row, row) if first <= row][-1]
+            with self._segment(first) as segment:
+                number = segment.frames_until(row)
+                return segment.entry(number).appended if number < segment.count else None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files."""
+        found = 0
+        with os.scandir(self.directory) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # dropped since the directory was listed
+                    found += entry.stat().st_size
+        return found
 
     def cut(self, begin: int, rows: int) -> int:
         """The last row at most so many rows after ``begin`` where no batch is split; at least one batch after it."""

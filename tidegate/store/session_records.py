@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Connection, Index, MetaData, Table, select
+from sqlalchemy import Column, Connection, Index, MetaData, Table, func, select
 
 from tidegate.errors import StoreError
 from tidegate.store.database import NUMBER, OPTIONS, Database, run, words
@@ -154,6 +154,12 @@ class SessionRecords:
             raise self._damaged()
         self._believe(row.seen_check_sum, row.principal, row.seen_at, row.counted)
         return SessionRecord(row.principal, row.registration, row.registered_at, row.seen_at)
+
+    @property
+    def count(self) -> int:
+        """How many sessions there are."""
+        with self._database.read() as connection:
+            return connection.scalar(select(func.count()).select_from(_SESSIONS)) or 0
 
     @property
     def version(self) -> int:

@@ -36,13 +36,18 @@ class ValidUsage:
 
     def is_over(self) -> bool:
         """Whether there is more than may be. Cheap enough to be asked for every append to a log."""
+        used, quota = self.read() or (0, 1)
+        return used >= quota
+
+    def read(self) -> tuple[int, int] | None:
+        """The bytes that are used, and those that may be; None where that is not known, or just being written."""
         if self._file is None:
             self._open()
         data = b"" if self._file is None else os.pread(self._file, _FIELDS.size, 0)
         if len(data) < _FIELDS.size:
-            return False
+            return None
         used, quota, check = _FIELDS.unpack(data)
-        return bool(zlib.crc32(data[:-4]) == check and used >= quota)  # one that is just being written is asked again
+        return (used, quota) if zlib.crc32(data[:-4]) == check else None
 
     def write(self, used: int) -> None:
         """Say how much is used."""
