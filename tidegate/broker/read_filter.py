@@ -26,7 +26,7 @@ from tidegate.predicates import Filter
 from tidegate.records.record import publication
 from tidegate.subscriptions import compile_subscription
 
-__all__ = ["ReadFilter"]
+__all__ = ["ReadFilter", "with_gaps"]
 
 _ALWAYS = frozenset({"id", "source", "time", *COORDINATES})
 
@@ -60,12 +60,12 @@ class ReadFilter:
         readable = np.zeros(len(contents), np.bool_)
         for place, content in enumerate(contents):
             with suppress(PublicationError):
-                found = self._index.match(ObjectBatch([publication(_with_gaps(content), "")]))
+                found = self._index.match(ObjectBatch([publication(with_gaps(content), "")]))
                 readable[place] = len(found.owners) > 0
         return readable
 
 
-def _with_gaps(content: Mapping[str, Any]) -> dict[str, Any]:
+def with_gaps(content: Mapping[str, Any]) -> dict[str, Any]:
     """The same with NaN where a series has a gap, which is null in JSON."""
     attributes = {
         name: [nan if one is None else one for one in value] if isinstance(value, list) else value

@@ -13,9 +13,9 @@ from tidegate.gateway.subscribing import stored
 from tidegate.gateway.subscription_bodies import SubscriptionBody, subscription_of
 from tidegate.language import DEFAULT_LIMITS, Node, to_json
 from tidegate.language.limits import NO_LIMITS
-from tidegate.model import Subscription
+from tidegate.model import Publication, Subscription
 from tidegate.patterns import Pattern
-from tidegate.predicates import Filter
+from tidegate.predicates import Filter, compile_filter
 from tidegate.store.stored_subscription import StoredSubscription, as_condition
 from tidegate.store.subscribing import checked
 from tidegate.subscriptions import bounded_expression, compile_subscription, expression_of
@@ -29,6 +29,8 @@ class AskedSubscription(NamedTuple):
 
     meant: Subscription
     read: Node | None
+    since: int | None
+    """The version at which it was made; None for one that stands in the request."""
 
     @property
     def expression(self) -> Node:
@@ -36,10 +38,14 @@ class AskedSubscription(NamedTuple):
         return bounded_expression(self.meant, NO_LIMITS)
 
     @property
-    def bound(self) -> dict[str, Any] | Any:
+    def bound(self) -> Any:
         """Its expression, asked of what may be read alone, as CQL2-JSON."""
         node = expression_of(self.meant, NO_LIMITS)
         return to_json(node if self.read is None else readable(node, self.read))
+
+    def may_read(self, publication: Publication) -> bool:
+        """Whether its subscriber may read a publication."""
+        return self.read is None or compile_filter(self.read, limits=NO_LIMITS).holds(publication)
 
     def compiled(self) -> Filter | Pattern:
         """What it is without what may be read."""
@@ -50,8 +56,8 @@ def asked_subscription(broker: OpenBroker, caller: Caller, asked: str | Subscrip
     """The subscription that is asked about. Called in a thread."""
     if isinstance(asked, str):
         there = stored(broker, caller, asked)
-        return AskedSubscription(there.meant, there.condition)
+        return AskedSubscription(there.meant, there.condition, there.since)
     found = checked(subscription_of(caller.name, "subscription", asked), DEFAULT_LIMITS)
     where = StoredSubscription.of(found.subscription, 0)._replace(where=found.texts[0])
     read = broker.principals.read_of(caller.name)
-    return AskedSubscription(where.meant, None if read is None else as_condition(read))
+    return AskedSubscription(where.meant, None if read is None else as_condition(read), None)

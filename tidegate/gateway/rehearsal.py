@@ -6,6 +6,7 @@ runs in a process of its own (``rehearsal_process``). Knows no principals: what 
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
@@ -24,9 +25,10 @@ from tidegate.index.dated_ahead import is_dated_ahead
 from tidegate.index.expiry import had_expired
 from tidegate.language import DEFAULT_LIMITS, Attribute, Limits, walk
 from tidegate.language.limits import NO_LIMITS
-from tidegate.model import COORDINATES, RESERVED, Subscription, moment
+from tidegate.model import COORDINATES, RESERVED, Publication, Subscription, moment
+from tidegate.overlay.messages import Publish
+from tidegate.overlay.wire import decode
 from tidegate.predicates import Filter
-from tidegate.records.record import publication
 from tidegate.store.log_frames import Frame, Slice, read, read_with
 from tidegate.store.log_reader import LogReader
 from tidegate.store.log_rows import LogRows
@@ -140,12 +142,18 @@ def _subscription(task: RehearsalTask) -> Subscription:
 def _finish(state: RehearsalState, engine: Engine, task: RehearsalTask) -> None:
     """What the clock still tells of patterns; or what is to be explained, if that is what was asked."""
     if task.explained is not None:
-        state.explanation = engine.explain(_ID, publication(task.explained, "")).to_json()
+        state.explanation = engine.explain(_ID, _published(task.explained)).to_json()
         return
     told = engine.advance(moment(task.end - task.lateness))
     times = np.array([round(one.time.timestamp() * 1e6) for one in told], np.int64)
     rows = [{**one._asdict(), "publication_ids": list(one.publications)} for one in told]
     _add(state, _Sent(times, lambda count: [_sample(row) for row in rows[:count]]), task.end - 1, task.samples)
+
+
+def _published(explained: str) -> Publication:
+    found = decode(explained.encode(), sys.maxsize)
+    assert isinstance(found, Publish), "a publication"
+    return found.publication
 
 
 def _add(state: RehearsalState, sent: _Sent, appended: int, samples: int) -> None:

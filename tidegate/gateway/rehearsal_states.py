@@ -29,8 +29,8 @@ class RehearsalTask(msgspec.Struct, kw_only=True):
     rows: int
     seconds: float
     samples: int
-    explained: dict[str, Any] | None = None
-    """A publication that is to be explained after all that, as if it came next."""
+    explained: str | None = None
+    """A publication, in a message of the overlay, that is to be explained after all that, as if it came next."""
     explained_row: int | None = None
     """Its row, if it is in the log: what came then, and later, is left out."""
 

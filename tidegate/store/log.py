@@ -234,6 +234,18 @@ class Log(LogReader):
             self._waker.wake()
         return [bool(rows.pop(pair, ())) for pair in pairs]
 
+    def standing_rows(self, source: str, id: str) -> list[int]:
+        """The rows that may be of a source and id, of any phase, and still count: by the horizon, or because they are
+        valid, and were not withdrawn. They are found by hashes: what is there is to be compared.
+        """
+        known = self._identities
+        if known is None:
+            raise StoreError("a log that knows identities, as that of a data directory", "one without", self._at)
+        with self._turns.alone(), self._locked() as tail:
+            last, _, now = self._stamps(tail)
+            known.follow(self.directory, last, now)
+            return sorted(known.standing([(source, id)], now)[source, id])
+
     def withdraw(self, graves: Sequence[Tombstone]) -> int:
         """Append tombstones whose rows the caller knows, and return the row after the last once they are durable."""
         if not graves:

@@ -16,7 +16,7 @@ from pathlib import Path
 from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, shown
 from tidegate.store.log_frames import Slice
-from tidegate.store.log_segment import LogSegment, segments
+from tidegate.store.log_segment import DurableEntry, LogSegment, segments
 
 __all__ = ["LogReader"]
 
@@ -92,6 +92,13 @@ class LogReader(Closing):
                     if following == end:
                         return end
             return end
+
+    def stamp(self, row: int) -> DurableEntry:
+        """The entry of the batch that a row is in, which says its version and when it was appended."""
+        with self._poll:
+            first = [first for first in self._kept(row, row + 1) if first <= row][-1]
+            with self._segment(first) as segment:
+                return segment.entry(segment.frames_until(row))
 
     def slices(self, begin: int, end: int, pieces: int) -> list[Slice]:
         """The rows between two places where no batch is split, in about so many pieces of about as many rows.
