@@ -26,4 +26,5 @@ def runs(broker: OpenBroker) -> Iterator[ProcessRun]:
             try:
                 yield run
             finally:
+                run.status.state = "stopped"
                 run.stop()

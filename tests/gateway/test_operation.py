@@ -61,10 +61,17 @@ async def told(broker, client, root):
         return queues and queues[0]["depth"] == 10
 
     await until(waits)
+
+    async def is_posted():
+        broker.status._until = 0.0
+        return root is None or (await client.get("/v1/status", headers=root)).json()["runner"]["numbers"]["row"] == 10
+
+    await until(is_posted)  # the runner writes its numbers once a second
     yield ann
 
 
 def samples_of(text):
+    """The values of samples by name and labels."""
     return {
         (sample.name, *sorted(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)

@@ -225,11 +225,6 @@ class OpenQueues(Closing):
         """The version of the registry up to which queues were made and ended."""
         return self._reader.last_cut[1]
 
-    @property
-    def row(self) -> int:
-        """The row of the log up to which the run has committed batches."""
-        return self._reader.last_cut[0]
-
     def forget_ended(self) -> None:
         """Remove the cursors of queues that have ended."""
         known = self._cursors.epochs()

@@ -17,16 +17,20 @@ from typing import TYPE_CHECKING, Any
 from tidegate import __version__
 from tidegate.broker.broker_record import BrokerRecord
 from tidegate.gateway.process_usage import usage_of
+from tidegate.model import micros
 from tidegate.runs.status_file import posted
 from tidegate.store.valid_usage import ValidUsage
 
 if TYPE_CHECKING:
     from tidegate.gateway.open_broker import OpenBroker
+    from tidegate.store.log import Log
 
 __all__ = ["BrokerStatus", "StatusReader", "status_of"]
 
 #: Queues that are shown, those furthest behind first.
 _LONGEST = 10
+#: Microseconds within which a run that lives posts its numbers again.
+_POSTED = 2_500_000
 #: Seconds for which what was found is shown again.
 _KEPT = 1.0
 
@@ -96,18 +100,22 @@ def status_of(broker: OpenBroker) -> BrokerStatus:
 def _runner(broker: OpenBroker, now: int, end: int) -> dict[str, Any]:
     """The numbers that the runner wrote last, and how far it is behind the end of the log."""
     found = posted(broker.config.run.checkpoint)
-    facts: dict[str, Any] = {"kind": broker.data.runner, "state": "none", "stale": False, "lag": None, "numbers": {}}
-    row = 0
-    if found is not None:
-        row = found.numbers.get("row", -1)
-        facts |= {"state": found.numbers["state"], "stale": found.is_stale, "numbers": found.numbers}
-    queues = broker.delivery.queues
-    if queues is not None:
-        row = max(row, queues.row)  # the run posts its numbers once a second
-    if row >= 0:
-        since = broker.log.appended(row) if broker.log.begin <= row < end else None
-        facts["lag"] = {"rows": max(0, end - row), "seconds": 0.0 if since is None else max(0.0, (now - since) / 1e6)}
-    return facts
+    facts: dict[str, Any] = {"kind": broker.data.runner, "state": "none", "stale": False, "numbers": {}}
+    if found is None:
+        return facts | {"lag": _lag(broker.log, 0, end, now)}
+    row = found.numbers.get("row", -1)
+    facts |= {"state": found.numbers["state"], "stale": found.is_stale, "numbers": found.numbers}
+    if found.numbers["state"] == "running" and now - micros(found.at) < _POSTED:  # what came since may be done by now
+        now = micros(found.at)
+        end = broker.log.end_before(now)
+    return facts | {"lag": _lag(broker.log, row, end, now)}
+
+
+def _lag(log: Log, row: int, end: int, now: int) -> dict[str, Any]:
+    """How many rows from ``row`` on are not matched, and for how long the oldest of them has waited."""
+    row = max(row, log.begin)
+    since = log.appended(row) if row < end else None
+    return {"rows": max(0, end - row), "seconds": 0.0 if since is None else max(0.0, (now - since) / 1e6)}
 
 
 def _valid(broker: OpenBroker) -> tuple[int | None, int | None]:

@@ -52,6 +52,11 @@ class LogReader(Closing):
                 number = segment.frames_until(row)
                 return segment.entry(number).appended if number < segment.count else None
 
+    def end_before(self, moment: int) -> int:
+        """The row after the last one that was appended before a moment (µs since 1970)."""
+        begin, end = self.begin, self.end
+        return begin + bisect_left(range(begin, end), moment, key=lambda row: self.appended(row) or 0)
+
     @property
     def nbytes(self) -> int:
         """Bytes of all files."""
