@@ -216,7 +216,7 @@ def test_in_bulk_one_bad_line_refuses_itself_only(ask):
 def test_as_many_as_the_quota_says(ask):
     async def work(client, broker):
         broker.principals.put("ann", quotas={"subscriptions": 2})
-        broker.access.forget()
+        await broker.access.refresh()
         body = b"\n".join(orjson.dumps({"id": id, **WHERE}) for id in "abac")
         answer = await client.post("/v1/subscriptions", content=body, headers={"Content-Type": "application/x-ndjson"})
         found = answer.json()
