@@ -9,12 +9,17 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import ExitStack
+from functools import partial
 from time import monotonic
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 import httpx
 import psutil
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 from tests.gateway.served import TOKEN, Broker, until
 
@@ -91,8 +96,9 @@ def test_the_lines_that_are_printed_work_when_they_are_pasted(first):
     printed = until(lambda: (text := first.output.read_text()).count("curl -sS") == 3 and text)
     assert printed.startswith(f"{url} serves {first.data.path} with the runner process\n")
     secret, lines = secret_of(first), [line for line in printed.splitlines() if line.startswith("  curl")]
-    told = [json.loads(subprocess.run(line, shell=True, capture_output=True, check=True).stdout) for line in lines[:2]]
+    told = [json.loads(subprocess.run(line, shell=True, capture_output=True, check=True).stdout) for line in lines]
     assert (told[0]["id"], told[1]["accepted"]) == ("warm", 1)
+    assert [one["subscriptions"] for one in told[2]["notifications"]] == [["warm"]]
     assert secret not in first.log.read_text()
     database = first.data.registry.read_bytes()
     assert secret.encode() not in database
@@ -164,23 +170,44 @@ def test_limits_are_read_again(second):
     assert statuses(20) == [413] * 20
 
 
+def listeners(url, opened):
+    """WebSockets that were greeted; and connections that wait for a stream's items and for a page of notifications."""
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    address = f"{url.replace('http://', 'ws://')}/v1/ws"
+    sockets = [opened.enter_context(connect(address, additional_headers=bearer)) for _ in range(10)]
+    for one in sockets:
+        assert json.loads(one.recv(timeout=30))["type"] == "hello"
+    last = httpx.get(f"{url}/v1/notifications", headers=bearer, timeout=30).json()["last"]
+    paths = ("/v1/stream", f"/v1/notifications?wait=60&after={last}")
+    streams = [opened.enter_context(socket.create_connection(urlsplit(url).netloc.split(":"))) for _ in paths]
+    for one, path in zip(streams, paths, strict=True):
+        one.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKEN}\r\n\r\n".encode())
+    return sockets, streams
+
+
 def test_it_stops_within_five_seconds_with_connections_open(second):
     url, processes = second.broker.wait(), second.broker.processes
-    host, port = url.removeprefix("http://").split(":")
-    there = [socket.create_connection((host, int(port))) for _ in range(50)]
-    for number, one in enumerate(there):
-        one.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"[: number - 10 or None])
-    family = processes.family()
-    assert len(family) == 4
-    began = monotonic()
-    processes.started.send_signal(signal.SIGTERM)
-    assert processes.started.wait(_END + _SLACK) == 0
-    assert monotonic() - began < _END + _SLACK
-    assert gone(family, 1)
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((host, int(port)))
-    for one in there:
-        one.close()
+    where = urlsplit(url).netloc.split(":")
+    with ExitStack() as opened:
+        sockets, streams = listeners(url, opened)
+        for number in range(50):
+            half = opened.enter_context(socket.create_connection(where))
+            half.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"[: number - 10 or None])
+        family = processes.family()
+        assert len(family) == 4
+        began = monotonic()
+        processes.started.send_signal(signal.SIGTERM)
+        assert processes.started.wait(_END + _SLACK) == 0
+        assert monotonic() - began < _END + _SLACK
+        assert gone(family, 1)
+        for one in sockets:
+            with pytest.raises(ConnectionClosed) as closed:
+                one.recv(timeout=10)
+            assert closed.value.rcvd.code == 1001
+        for one in streams:
+            assert b" 200 OK\r\n" in b"".join(iter(partial(one.recv, 1 << 16), b""))
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(where)
     assert "did not stop in time" not in processes.log.read_text()
     assert not (processes.data.run / "broker.json").exists()
 

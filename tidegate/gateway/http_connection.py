@@ -83,8 +83,8 @@ class HttpConnection(LendingHttp):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end_timer()
+        self._end_stalled()
         self._refused.discard(self)
-        self.resume_writing()
         super().connection_lost(exc)
 
     # --- what comes -------------------------------------------------------------------------------------------------
@@ -159,15 +159,17 @@ class HttpConnection(LendingHttp):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self._stalled is None:
+        if self._stalled is None and self.outlet is None:  # an outlet looks after its peer by itself
             self._stalled = self.loop.call_later(self._broker.limits.body_seconds, self._slow_reader)
 
     def resume_writing(self) -> None:
+        self._end_stalled()
+        super().resume_writing()
+
+    def _end_stalled(self) -> None:
         if self._stalled is not None:
             self._stalled.cancel()
             self._stalled = None
-        if self.flow is not None:
-            super().resume_writing()
 
     def handle_websocket_upgrade(self) -> None:
         self._end_timer()
