@@ -31,6 +31,7 @@ from tidegate.store.log_rows import LogRows
 from tidegate.store.principals import Principals
 from tidegate.store.queue_directory import Queue
 from tidegate.store.queue_files import are_there
+from tidegate.store.queue_frames import Delivery
 from tidegate.store.queue_reader import QueueReader
 from tidegate.store.version_readers import now
 from tidegate.store.wakeups import Wakeup
@@ -184,6 +185,11 @@ class OpenQueues(Closing):
         if type(number) is int and number > self._reader.last(queue):
             self.refresh()
         check_number_of(queue, number, self._reader.last(queue))
+
+    def delivery(self, queue: Queue, number: int) -> Delivery | None:
+        """One delivery of a queue, as the run wrote it; None if it is not kept."""
+        found = self._reader.read(queue, number - 1, 1).deliveries
+        return found[0] if found and found[0].number == number else None
 
     # --- queues by themselves ---------------------------------------------------------------------------------------
 

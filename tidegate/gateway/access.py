@@ -69,10 +69,12 @@ class Access:
         principals: Principals,
         *,
         audit: Audit | None = None,
+        seen: Callable[[set[str]], None] = lambda principals: None,
         clock: Callable[[], float] = monotonic,
         time_of_day: Callable[[], int] = now,
     ) -> None:
         self._principals, self._clock, self._time_of_day = principals, clock, time_of_day
+        self._seen = seen
         self.audit = Audit(clock) if audit is None else audit
         self._known = KnownTokens(_MOST_KNOWN)
         self._wrong = Rates(clock)
@@ -237,6 +239,7 @@ class Access:
             if due:
                 tokens = [known.caller.holder.token for known in due]
                 await run_sync(self._principals.note_uses, tokens, limiter=self._threads, abandon_on_cancel=True)
+            self._seen({known.caller.name for known in due})
             for known in due:
                 known.noted_at, known.is_used = moment, False
 

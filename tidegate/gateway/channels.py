@@ -35,6 +35,7 @@ class Ending(NamedTuple):
 
 
 GOING_AWAY = Ending(1001, "the broker goes away")
+REVOKED = Ending(4003, "the token holds no longer")
 LAGGING = Ending(1013, "lagging: connect again to go on")
 _BY_EVENT = {
     ConnectionEvent.UNREGISTERED: Ending(4001, "unregistered"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,7 +21,7 @@ from tidegate.broker.session_states import ConnectionEvent
 from tidegate.broker.sessions import Sessions
 from tidegate.errors import SessionError
 from tidegate.gateway.access import Caller
-from tidegate.gateway.channels import GOING_AWAY, Channel, Ending, ending_of
+from tidegate.gateway.channels import GOING_AWAY, REVOKED, Channel, Ending, ending_of
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.queue_follower import Handed, QueueFollower
 
@@ -38,8 +38,10 @@ _PATIENCE, _UNMADE = 5.0, 60.0
 #: How the queue stands of who has none.
 _NO_QUEUE = Hello("", 0, 0, 1)
 _UNMADE_ENDING = Ending(1013, "the runner has not made the queue: connect again")
-#: Channels that are shown to be there at a time.
+#: Channels that are shown to be there, or whose tokens are looked at, at a time.
 _BEATS = 500
+#: Seconds between two looks whether tokens still hold.
+_TOKENS = 0.3
 
 
 class Delivery:
@@ -48,14 +50,18 @@ class Delivery:
     def __init__(self, broker: OpenBroker) -> None:
         self._broker = broker
         self._count, self._of_principal = 0, Counter[str]()
+        self._callers: dict[Channel, Caller] = {}
         self._waiting: deque[list[Handed]] = deque()
-        self._follower = QueueFollower(broker.config, broker.registry, broker.clock, self._note_opened, self._hand)
+        self._follower = QueueFollower(
+            broker.config, broker.registry, broker.clock, self._note_opened, self._hand, broker.log.appended
+        )
         self._is_stopped = False
 
     async def start(self) -> None:
         self._loop, self._opened = asyncio.get_running_loop(), asyncio.Event()
         self._follower.start()
-        self._tasks = [asyncio.create_task(self._beat()), asyncio.create_task(self._close())]
+        works = self._beat(), self._close(), self._look_at_tokens()
+        self._tasks = [asyncio.create_task(work) for work in works]
 
     async def stop(self) -> None:
         """Close all connections, and make durable what was acknowledged."""
@@ -73,6 +79,13 @@ class Delivery:
     def queues(self) -> OpenQueues | None:
         """The queues, once they are there."""
         return self._follower.queues
+
+    def note_seen(self, principals: Iterable[str]) -> None:
+        """Note that tokens of principals were used: sessions of theirs are kept so much longer."""
+        sessions = self._follower.sessions
+        if sessions is not None:
+            for principal in principals:
+                sessions.seen(principal)
 
     @property
     def connections(self) -> int:
@@ -102,6 +115,7 @@ class Delivery:
         """
         self._enter(caller)
         if not caller.has("subscriber"):
+            self._callers[channel] = caller
             return channel
         try:
             _, sessions = await self.opened()
@@ -109,6 +123,7 @@ class Delivery:
         except BaseException:
             self._exit(caller.name)
             raise
+        self._callers[channel] = caller
         channel.room_again = self._follower.interrupt
         channel.since = self._loop.time()
         return channel
@@ -127,6 +142,7 @@ class Delivery:
         if channel.connection is not None:
             self._follower.remove(channel)
             channel.connection.close(ConnectionEvent.LEAVE)
+        self._callers.pop(channel, None)
         self._exit(channel.principal)
 
     def lagged(self, channel: Channel) -> None:
@@ -185,7 +201,7 @@ class Delivery:
             self._follower.done()
 
     def _do(self, what: Handed) -> None:
-        channel, hello, items, is_over, event = what
+        channel, hello, items, is_over, event, sample = what
         if is_over:
             channel.end(ending_of(event))
             return
@@ -196,6 +212,10 @@ class Delivery:
         channel.taken()
         if items:
             self._broker.counts.add("delivered", channel.kind, len(items))
+        if sample is not None:
+            now, numbers = self._broker.clock(), self._broker.numbers
+            numbers.matched.add((sample.matched - sample.appended) / 1e6)
+            numbers.delivered.add((now - sample.matched) / 1e6)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
@@ -221,6 +241,17 @@ class Delivery:
                     channel.end(_UNMADE_ENDING)
                 else:
                     channel.beat()
+                if at % _BEATS == _BEATS - 1:
+                    await asyncio.sleep(0)
+
+    async def _look_at_tokens(self) -> None:
+        """Close the connections of tokens that were revoked or have expired."""
+        while True:
+            await asyncio.sleep(_TOKENS)
+            for at, (channel, caller) in enumerate(list(self._callers.items())):
+                if not channel.is_ended and not self._broker.access.is_valid(caller):
+                    self._broker.counts.add("connections_closed", "revoked")
+                    channel.end(REVOKED)
                 if at % _BEATS == _BEATS - 1:
                     await asyncio.sleep(0)
 

@@ -17,6 +17,7 @@ from tidegate.broker.encoded_items import EncodedPage
 from tidegate.broker.open_queues import OpenQueues
 from tidegate.broker.sessions import Sessions
 from tidegate.errors import SessionError, SettingError
+from tidegate.gateway.access import nobody
 from tidegate.gateway.api_request import ApiRequest
 from tidegate.gateway.channels import PollChannel
 from tidegate.gateway.delivered_messages import NotificationPage
@@ -56,6 +57,8 @@ async def read(request: ApiRequest) -> Response:
                 left = max(until, unmade if page is None else 0) - loop.time()
                 if left <= 0 or channel.is_ended or not await _woken(channel, left):
                     break
+                if not request.broker.access.is_valid(request.caller):
+                    raise nobody("one that holds no longer")
                 page = await request.in_thread(_page, queues, sessions, name, after, limit) or page
         finally:
             delivery.leave(channel)

@@ -75,8 +75,8 @@ class OpenBroker(Closing):
             self.log = opened.enter_context(data.open_log(version=lambda: self.registry.version, clock=clock))
             self.appender = opened.enter_context(Appender(self.log))
             self._opened = opened.pop_all()
-        self.access = Access(self.principals, time_of_day=clock)
         self.delivery = Delivery(self)
+        self.access = Access(self.principals, seen=self.delivery.note_seen, time_of_day=clock)
         self.numbers = GatewayNumbers(data.run / "numbers", self.counts)
         self.status = StatusReader(self)
         self.parts: list[BrokerPart] = [self.numbers, self.access, self.delivery]

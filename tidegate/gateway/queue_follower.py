@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from time import monotonic
 from typing import NamedTuple
 
@@ -30,8 +30,17 @@ _LOG = logging.getLogger("tidegate.gateway")
 _LOOK, _UNMADE, _FAILED = 0.05, 0.1, 0.5
 #: Channels that are read for together, deliveries that are read in one go at most, and of one queue.
 _GROUP, _DELIVERIES, _OF_QUEUE = 256, 8_192, 512
+#: Seconds between two deliveries whose times are measured.
+_SAMPLED = 0.02
 #: Groups that wait in the event loop at most.
 _WAITING = 4
+
+
+class SampledDelivery(NamedTuple):
+    """When a publication that is delivered live was appended and when it was matched, in µs since 1970."""
+
+    appended: int
+    matched: int
 
 
 class Handed(NamedTuple):
@@ -42,11 +51,12 @@ class Handed(NamedTuple):
     items: Sequence[EncodedItem] = ()
     is_over: bool = False
     event: ConnectionEvent | None = None
+    sample: SampledDelivery | None = None
 
 
 class QueueFollower:
     """Follows the queues of a broker. ``opened`` is called once these are there, ``hand`` with what is to be done, both
-    in the thread; whoever has done what was handed calls ``done``.
+    in the thread; whoever has done what was handed calls ``done``. ``appended`` knows when a row was appended.
     """
 
     def __init__(
@@ -56,7 +66,9 @@ class QueueFollower:
         clock: Callable[[], int],
         opened: Callable[[], None],
         hand: Callable[[list[Handed]], None],
+        appended: Callable[[int], int | None],
     ) -> None:
+        self._appended, self._sampled_at = appended, float("-inf")
         self._config, self._registry, self._clock, self._opened, self._hand = config, registry, clock, opened, hand
         self.queues: OpenQueues | None = None
         self.sessions: Sessions | None = None
@@ -199,9 +211,23 @@ class QueueFollower:
             channel = by_connection[connection]
             channel.is_missed = connection.is_behind
             channel.is_busy = True
-            handed.append(Handed(channel, items=items))
+            sample = self._sample(connection, items[-1].number)
+            handed.append(Handed(channel, items=items, sample=sample))
         if handed:
             self._give(handed)
+
+    def _sample(self, connection: Connection, number: int) -> SampledDelivery | None:
+        """The times of a delivery, now and then, if it was matched while its connection was there."""
+        queues, queue = self.queues, connection.queue
+        if monotonic() < self._sampled_at + _SAMPLED or queues is None or queue is None:
+            return None
+        self._sampled_at = monotonic()
+        with suppress(TidegateError):  # it is gone by now
+            delivery = queues.delivery(queue, number)
+            is_live = delivery is not None and delivery.kind == 0 and delivery.matched_at >= connection.record.since
+            if delivery is not None and is_live and (appended := self._appended(delivery.row)) is not None:
+                return SampledDelivery(appended, delivery.matched_at)
+        return None
 
     def _give(self, handed: list[Handed]) -> None:
         began = monotonic()
