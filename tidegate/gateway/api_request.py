@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import anyio.to_thread
 import orjson
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -15,13 +16,30 @@ from tidegate.gateway.access import Caller
 from tidegate.gateway.bodies import decoded, read_body
 
 if TYPE_CHECKING:
-    from tidegate.gateway.bodies import _Loan
+    from tidegate.gateway.bodies import Loan
     from tidegate.gateway.open_broker import OpenBroker
 
 __all__ = ["ApiRequest", "json_response"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class _Headers(Headers):
+    """Headers that are looked up several times: each is decoded once. Of a name that comes twice, the first counts."""
+
+    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+        super().__init__(raw=raw)
+        self._first = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(raw)}
+
+    def __getitem__(self, key: str) -> str:
+        return self._first[key.lower()]
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and key.lower() in self._first
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._first.get(key.lower(), default)
 
 
 class ApiRequest(Request):
@@ -32,8 +50,15 @@ class ApiRequest(Request):
     """What stands for the names in the path."""
     query: dict[str, Any]
     """The parameters, all that the route declares."""
-    loan: _Loan
+    loan: Loan
+    seconds: float | None = None
+    """Within how many seconds it must be answered, body included; None for any time."""
+    is_body_awaited = False
     _caller: Caller | None = None
+
+    @cached_property
+    def headers(self) -> Headers:
+        return _Headers(self.scope["headers"])
 
     @property
     def caller(self) -> Caller:
@@ -54,7 +79,11 @@ class ApiRequest(Request):
     async def bytes(self) -> bytes:
         """The body, within the limits."""
         limits = self.broker.limits
-        return await read_body(self, self.loan, limits.max_body, limits.body_seconds)
+        is_over_sooner = self.seconds is not None and self.seconds <= limits.body_seconds
+        self.is_body_awaited = True
+        body = await read_body(self, self.loan, limits.max_body, 0 if is_over_sooner else limits.body_seconds)
+        self.is_body_awaited = False
+        return body
 
     async def read(self, kind: type[T]) -> T:
         """The body as a value of a class of msgspec."""

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tidegate.errors import TidegateError
 from tidegate.gateway.access import Caller, address_of, bearer_of, nobody
 from tidegate.gateway.api_request import ApiRequest
+from tidegate.gateway.bodies import slow_body
 from tidegate.gateway.cross_origin import CrossOrigin
 from tidegate.gateway.parameters import read_query
 from tidegate.gateway.problems import RequestError, response_of
@@ -78,7 +79,8 @@ class Application:
         except Exception:
             _LOG.exception("%s %s failed", request.method, scope["path"])
             response = response_of(RequestError(500, "internal", "an answer", "an error of the broker, in its log"))
-        response.headers.update(origins.told(request.headers))
+        if told := origins.told(request.headers):
+            response.headers.update(told)
         response.headers.setdefault("Cache-Control", "no-store")
         self._note(request, found[0] if found else None, response.status_code, perf_counter() - began)
         await response(scope, receive, send)
@@ -95,11 +97,15 @@ class Application:
             request._caller.expect(route.role)
             self._check_rate(request._caller)
         request.query = read_query(route.query, [pair for pair in query if pair[0] != TOKEN_PARAMETER])
-        limit = None if route.is_long else self._broker.limits.request_seconds or None
+        request.seconds = limit = None if route.is_long else self._broker.limits.request_seconds or None
         try:
             async with asyncio.timeout(limit):
                 return await route.handler(request)
         except TimeoutError:
+            if limit is None:
+                raise
+            if request.is_body_awaited:
+                raise slow_body(limit) from None
             raise RequestError(503, "slow", f"an answer within {limit:g} seconds", "a longer work") from None
 
     def _note(self, request: ApiRequest, route: Route | None, status: int, seconds: float) -> None:
@@ -122,9 +128,11 @@ class Application:
 
 def query_of(request: HTTPConnection) -> list[tuple[str, str]]:
     """The names and values of a query."""
+    if not request.scope["query_string"]:
+        return []
     try:
         text = request.scope["query_string"].decode("ascii")
-        return parse_qsl(text, keep_blank_values=True, strict_parsing=bool(text), errors="strict", max_num_fields=64)
+        return parse_qsl(text, keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=64)
     except ValueError as wrong:
         raise RequestError(400, "parameter", "a query of names and values in UTF-8", str(wrong), "the query") from None
 

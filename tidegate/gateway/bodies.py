@@ -9,8 +9,7 @@ import asyncio
 import gzip
 import re
 import zlib
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from tidegate.errors import shown
 from tidegate.gateway.problems import RequestError
 
-__all__ = ["BodyBudget", "content_type", "decoded", "read_body"]
+__all__ = ["BodyBudget", "Loan", "content_type", "decoded", "read_body", "slow_body"]
 
 T = TypeVar("T")
 JSON = "application/json"
@@ -32,19 +31,24 @@ class BodyBudget:
     def __init__(self, most: int) -> None:
         self.most, self.used = most, 0
 
-    @contextmanager
-    def lent(self) -> Iterator[_Loan]:
-        """A loan for one body, which is given back at the end."""
-        loan = _Loan(self)
-        try:
-            yield loan
-        finally:
-            self.used -= loan.size
+    def lent(self) -> Loan:
+        """A loan for one body, which is given back at the end of a ``with`` statement."""
+        return Loan(self)
 
 
-class _Loan:
+class Loan:
+    """What one body takes of the budget."""
+
+    __slots__ = ("_budget", "size")
+
     def __init__(self, budget: BodyBudget) -> None:
         self._budget, self.size = budget, 0
+
+    def __enter__(self) -> Loan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._budget.used -= self.size
 
     def take(self, count: int) -> None:
         """Take more bytes, or refuse the body."""
@@ -60,40 +64,44 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def read_body(request: Request, loan: _Loan, most: int, seconds: float) -> bytes:
-    """The body, decompressed: at most ``most`` bytes of it, within so many seconds."""
+async def read_body(request: Request, loan: Loan, most: int, seconds: float) -> bytes:
+    """The body, decompressed: at most ``most`` bytes of it, within so many seconds; 0 for any time."""
     length = request.headers.get("content-length")
     if length is not None and length.isdecimal() and int(length) > most:
         raise _too_large(most)
     try:
-        async with asyncio.timeout(seconds or None):
+        if not seconds:
+            return await _received(request, loan, most)
+        async with asyncio.timeout(seconds):
             return await _received(request, loan, most)
     except TimeoutError:
-        headers = {"Connection": "close"}  # the rest of it is not waited for
-        got = "one that took longer"
-        raise RequestError(408, "slow", f"a body within {seconds:g} seconds", got, headers=headers) from None
+        if not seconds:
+            raise  # it is that of the whole request
+        raise slow_body(seconds) from None
     except ClientDisconnect:
         raise RequestError(400, "body", "a whole body", "a connection that was closed before") from None
 
 
-async def _received(request: Request, loan: _Loan, most: int) -> bytes:
+def slow_body(seconds: float) -> RequestError:
+    """The body did not come in time."""
+    headers = {"Connection": "close"}  # the rest of it is not waited for
+    return RequestError(408, "slow", f"a body within {seconds:g} seconds", "one that took longer", headers=headers)
+
+
+async def _received(request: Request, loan: Loan, most: int) -> bytes:
     chunks, size = list[bytes](), 0
-    async for chunk in _decompressed(request, most):
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    async for chunk in request.stream() if encoding in ("", "identity") else _decompressed(request, encoding, most):
         size += len(chunk)
         if size > most:
             raise _too_large(most)
         loan.take(len(chunk))
-        chunks.append(chunk)
+        if chunk:
+            chunks.append(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-async def _decompressed(request: Request, most: int) -> AsyncIterator[bytes]:
-    encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    if encoding in ("", "identity"):
-        async for chunk in request.stream():
-            if chunk:
-                yield chunk
-        return
+async def _decompressed(request: Request, encoding: str, most: int) -> AsyncIterator[bytes]:
     if encoding not in ("gzip", "deflate"):
         raise RequestError(415, "encoding", "gzip or deflate as Content-Encoding", shown(encoding))
     stream = zlib.decompressobj(wbits=31 if encoding == "gzip" else 15)

@@ -75,14 +75,20 @@ class Routes:
     def __init__(self, routes: Iterable[Route]) -> None:
         self._by_length: dict[int, list[Route]] = {}
         self._by_query: dict[tuple[str, ...], list[Route]] = {}
+        self._plain: dict[tuple[str, bytes], FoundRoute] = {}
         self.all: tuple[Route, ...] = tuple(routes)
         for route in self.all:
             self._by_length.setdefault(len(route.segments), []).append(route)
             if route.ids_in_query:
                 self._by_query.setdefault(_before_names(route), []).append(_in_query(route))
+            if not route.names:
+                self._plain.setdefault((route.method, route.path.encode()), FoundRoute(route, {}))
 
     def find(self, method: str, raw_path: bytes, query: Sequence[tuple[str, str]]) -> FoundRoute:
         """The route of a request, or an error: 404, or 405 with the methods that there are."""
+        plain = self._plain.get((method, raw_path))
+        if plain is not None and not query:
+            return plain
         segments = segments_of(raw_path)
         by_query = self._by_query.get(segments, ())
         given = {name for name, _ in query}
