@@ -16,8 +16,9 @@ from typing import Protocol
 import pytest
 
 from tests.service import steps
+from tests.service.product_caches import use_caches
 from tests.service.product_gateway import Gateway
-from tests.service.product_runner import Place, ProcessRunner
+from tests.service.product_runner import Place
 from tests.service.product_values import BEGIN, TICK, delivery_of
 from tests.service.steps import Death, Item, Limits, PublishAnswer, Queue, QueueName, SubscribeAnswer
 from tidegate.broker.backup import back_up
@@ -67,6 +68,7 @@ class Product:
         with pytest.MonkeyPatch.context() as patch, ExitStack() as ends:
             patch.setattr(log_planner, "time_ns", lambda: self.now() * 1000)
             patch.setattr(maintenance, "now", self.now)
+            use_caches(patch)
             ends.callback(self.kill)
             yield self
 
@@ -167,7 +169,3 @@ def empty(name: str) -> "TemporaryDirectory[str]":
     data = DataDirectory.made(made.name, name)
     with Registry(data.registry) as registry, Principals(registry), Cursors(data.cursors):
         return made
-
-
-def process_product(directory: Path) -> Product:
-    return Product(directory, "process", ProcessRunner)

@@ -24,6 +24,8 @@ PLACES: dict[Death, tuple[Place, ...]] = {
     Death.IN_COMMIT: ((Queues, "commit", True),),
     Death.AFTER_COMMIT: ((Queues, "commit", False), (QueueSink, "commit", False), (BatchRecord, "end", True)),
 }
+#: The same of runners that write down in another way that a batch was begun, and that it has ended.
+OF_SINKS = {death: tuple(place for place in places if place[0] is not BatchRecord) for death, places in PLACES.items()}
 
 
 class Killed(BaseException):
@@ -109,15 +111,17 @@ class ProcessRunner:
 
 
 @contextmanager
-def killed_at(place: Place) -> Iterator[None]:
+def killed_at(place: Place, error: type[BaseException] = Killed) -> Iterator[list[Place]]:
+    """A runner dies at a place; the list has that place once it has died there."""
     owner, name, is_before = place
-    method = getattr(owner, name)
+    method, died = getattr(owner, name), list[Place]()
 
     def deadly(*arguments: Any, **more: Any) -> Any:
         if not is_before:
             method(*arguments, **more)
-        raise Killed
+        died.append(place)
+        raise error
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, deadly)
-        yield
+        yield died
