@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.client.served_broker import broker, token_of
+
+__all__ = ["broker", "token_of"]
+
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch):

@@ -170,7 +170,11 @@ class FakeBroker:
             return 204, None
         return 404, {"code": "not_found", "expected": "a path of the API", "got": path}
 
-    def acknowledge(self, upto: int) -> None:
+    def acknowledge(self, given: str | int) -> None:
+        epoch, _, digits = str(given).rpartition("-")
+        upto = int(digits)
+        if epoch not in ("", self.epoch):
+            return
         assert upto <= len(self.items)
         self.acks.append(upto)
         self.acked = max(self.acked, upto)

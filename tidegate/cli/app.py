@@ -40,6 +40,7 @@ from tidegate.cli.subscribe import subscribe
 from tidegate.cli.unpublish import unpublish
 from tidegate.cli.unsubscribe import unsubscribe
 from tidegate.cli.warmup import warmup
+from tidegate.cli.watch import watch
 from tidegate.errors import PipelineError, SubscriptionWarning, TidegateError
 
 __all__ = ["app", "main"]
@@ -122,8 +123,8 @@ def tidegate(
 
 
 for command in (
-    check, match, rehearse, explain, functions, demo, run, serve, publish, unpublish, subscribe, unsubscribe, status,
-    backup, restore, warmup,
+    check, match, rehearse, explain, functions, demo, run, serve, publish, unpublish, subscribe, unsubscribe, watch,
+    status, backup, restore, warmup,
 ):  # fmt: skip
     app.command()(command)
 app.command("list")(list_)

@@ -1,25 +1,23 @@
-"""``tidegate publish``: appends publications to a log, from a file or as they come in."""
+"""``tidegate publish``: appends publications to a log, from a file or as they come in, or sends them to a broker."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from io import BufferedReader
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
-import orjson
 import typer
 
+from tidegate.cli.broker_option import CaFile, OfBroker, TokenFile, connection, expect_no_place
 from tidegate.cli.progress import progress
-from tidegate.cli.publication_files import batches, publication, table
+from tidegate.cli.publication_files import batches, table
+from tidegate.cli.publication_lines import standard_input
+from tidegate.cli.publish_to_broker import send
 from tidegate.cli.registry_argument import config, registry
-from tidegate.cli.text_records import text
 from tidegate.cli.timezone_option import OwnTimezone
-from tidegate.errors import PublicationError, SettingError, TidegateError, shown
-from tidegate.model import Publication
+from tidegate.errors import SettingError, TidegateError, shown
 from tidegate.time_zones import TimeZone
 
 if TYPE_CHECKING:
@@ -27,37 +25,54 @@ if TYPE_CHECKING:
 
 __all__ = ["log_of", "publish"]
 
-_STDIN = "standard input"
-#: Bytes that one read takes from standard input at most; a read waits only if there are none.
-_CHUNK = 1 << 20
-
 
 def publish(
-    log: Annotated[str, typer.Argument(help="The directory of a log, or a CONFIG file (.toml) with one.")],
+    log: Annotated[
+        str | None, typer.Argument(help="The directory of a log, or a CONFIG file (.toml) with one; not with --broker.")
+    ] = None,
     file: Annotated[
-        Path, typer.Argument(help="Publications: .jsonl, .json, .csv or .parquet; - for JSON Lines from outside.")
-    ],
+        Path | None,
+        typer.Argument(help="Publications: .jsonl, .json, .csv or .parquet; - for JSON Lines from outside."),
+    ] = None,
     registered: Annotated[
         str | None,
         typer.Option("--registry", help="Whose subscriptions apply; needed unless LOG is a CONFIG file, or none do."),
     ] = None,
     timezone: OwnTimezone = None,
+    broker: OfBroker = None,
+    token_file: TokenFile = None,
+    ca: CaFile = None,
 ) -> None:
-    """Append publications to a log. What is counted at the end is on the disk and will not be lost.
+    """Append publications to a log, or send them to a broker. What is counted at the end is on its disk, not lost.
 
     Each publication is matched with the subscriptions that the registry has when it is appended. From standard input
     publications are appended as they come. One that is none ends the command; the count says how many were appended.
     The log of a data directory takes each publication once, known by source, id and phase: what it has from the last
-    day is counted, and refused if it says something else; then the exit code is 1.
+    day is counted, and refused if it says something else; then the exit code is 1. A broker may refuse others as well,
+    each by itself; what is sent to it and not answered is sent again.
 
     \b
     Example:
       tidegate publish readings.log readings.csv --registry registry.db
     """
+    zone = TimeZone.named(timezone)
+    if broker is not None:
+        if file is not None or registered is not None:
+            expect_no_place(registered if file is None else log, "a log")
+        if log is None:
+            raise SettingError("a file of publications", "none")
+        with connection(broker, token_file, ca, "tidegate publish --broker") as client:
+            send(client, Path(log), zone)
+        return
+    if log is None or file is None:
+        raise SettingError("a log and a file of publications, or --broker and a file", shown(log) if log else "neither")
+    _append(log, file, registered, zone)
+
+
+def _append(log: str, file: Path, registered: str | None, zone: TimeZone | None) -> None:
     from tidegate.store.data_directory import log_to_append
 
     place, whose = _meant(log, registered)
-    zone = TimeZone.named(timezone)
     with ExitStack() as stack:
         source = stack.enter_context(registry(whose)) if whose is not None else None
         target = log_to_append(place, version=lambda: source.version if source is not None else 0)
@@ -116,31 +131,9 @@ def _file(log: Log, file: Path, zone: TimeZone | None) -> Iterator[Appended]:
 
 def _standard_input(log: Log, zone: TimeZone | None) -> Iterator[Appended]:
     """Append lines of standard input as they come: all that one read brings are appended together."""
-    stream = cast(BufferedReader, sys.stdin.buffer)
-    rest, number, more = b"", 0, True
-    while more:
-        chunk = stream.read1(_CHUNK)
-        more = bool(chunk)
-        *whole, rest = (rest + chunk).split(b"\n") if more else (rest, b"")
-        found = []
-        for line in whole:
-            number += 1
-            if line.strip():
-                found.append(_publication(line, f"{_STDIN}, line {number}", zone))
-        if found:
-            try:
-                yield log.append(table(found, marked=True) or found)
-            except TidegateError as error:
-                error.at = f"{error.at} of those that end with line {number} of {_STDIN}"
-                raise
-
-
-def _publication(line: bytes, place: str, zone: TimeZone | None) -> Publication:
-    try:
-        record = orjson.loads(line)
-    except orjson.JSONDecodeError as wrong:
-        got = shown(text(line, place, PublicationError))
-        raise PublicationError("a JSON object on each line", f"{got}, where {wrong.msg}", place) from None
-    if not isinstance(record, dict):
-        raise PublicationError("a JSON object on each line", shown(record), place)
-    return publication(record, place, zone)
+    for found, last in standard_input(zone):
+        try:
+            yield log.append(table(found, marked=True) or found)
+        except TidegateError as error:
+            error.at = f"{error.at} of those that end with line {last} of standard input"
+            raise

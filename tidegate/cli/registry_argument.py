@@ -13,14 +13,21 @@ if TYPE_CHECKING:
     from tidegate.runs.config import Config
     from tidegate.store.registry import Registry
 
-__all__ = ["Named", "config", "registry"]
+__all__ = ["Named", "PerhapsNamed", "config", "named", "registry"]
 
-Named = Annotated[
-    str,
-    typer.Argument(
-        metavar="REGISTRY", help="A registry (a path or a database URL), a CONFIG file (.toml), or a data directory."
-    ),
-]
+_ARGUMENT = typer.Argument(
+    metavar="REGISTRY", help="A registry (a path or a database URL), a CONFIG file (.toml), or a data directory."
+)
+Named = Annotated[str, _ARGUMENT]
+PerhapsNamed = Annotated[str | None, _ARGUMENT]
+"""The argument of a command that takes a broker as well."""
+
+
+def named(given: str | None) -> str:
+    """The argument, which must be there."""
+    if given is None:
+        raise SettingError("a registry, or --broker", "neither")
+    return given
 
 
 def config(given: str) -> Config | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -13,6 +13,9 @@ from tidegate.cli.text_records import JSON, FilePosition, cells, extension, line
 from tidegate.engine import Engine
 from tidegate.errors import SubscriptionError, TidegateError, shown
 from tidegate.model import Subscription
+
+if TYPE_CHECKING:
+    from tidegate.client.answers import StoredSubscription
 
 __all__ = ["FIELDS", "load", "read", "record_of", "subscription", "subscriptions"]
 
@@ -28,8 +31,13 @@ _JSON_CELLS = {"where": ("{", "CQL2-JSON"), "fields": ("[", "a JSON array"), "de
 _TRUTH = {"true": True, "false": False}
 
 
-def subscriptions(path: Path) -> Iterator[tuple[FilePosition, Subscription | TidegateError]]:
-    """Each subscription of a file, or the error if it cannot be read, with its place."""
+def subscriptions(
+    path: Path, subscriber: str | None = None
+) -> Iterator[tuple[FilePosition, Subscription | TidegateError]]:
+    """Each subscription of a file, or the error if it cannot be read, with its place.
+
+    One that names no subscriber is of ``subscriber``, if that is given.
+    """
     kind = extension(path, (*JSON, ".csv", *_PLAIN))
     found = _plain(path) if kind in _PLAIN else _rows(path) if kind == ".csv" else _objects(path)
     for place, record in found:
@@ -37,7 +45,7 @@ def subscriptions(path: Path) -> Iterator[tuple[FilePosition, Subscription | Tid
             yield place, record
             continue
         try:
-            yield place, subscription(record)
+            yield place, subscription(record if subscriber is None else {"subscriber": subscriber, **record})
         except TidegateError as error:
             yield place, error
 
@@ -49,15 +57,18 @@ def load(path: Path) -> Engine:
         return Engine(_good(path, taken))
 
 
-def read(path: Path) -> list[Subscription]:
-    """All subscriptions of a file; the first that cannot be read is an error that names its place."""
+def read(path: Path, subscriber: str | None = None) -> list[Subscription]:
+    """All subscriptions of a file; the first that cannot be read is an error that names its place.
+
+    Those that name no subscriber are of ``subscriber``, if that is given.
+    """
     taken: list[FilePosition] = []
     with _placed(taken):
-        return list(_good(path, taken))
+        return list(_good(path, taken, subscriber))
 
 
-def _good(path: Path, taken: list[FilePosition]) -> Iterator[Subscription]:
-    for place, entry in subscriptions(path):
+def _good(path: Path, taken: list[FilePosition], subscriber: str | None = None) -> Iterator[Subscription]:
+    for place, entry in subscriptions(path, subscriber):
         taken[:] = [place]
         if isinstance(entry, TidegateError):
             raise entry
@@ -125,8 +136,9 @@ def subscription(record: dict[str, Any]) -> Subscription:
     return Subscription(record["id"], record["subscriber"], record["where"], **given)
 
 
-def record_of(subscription: Subscription) -> bytes:
-    """The line of JSON Lines from which ``subscription`` makes the same again."""
-    fields = {name: getattr(subscription, name) for name in FIELDS}
+def record_of(subscription: Subscription | StoredSubscription) -> bytes:
+    """The line of JSON Lines from which the same is made again. A broker's say nothing of their subscriber."""
+    names = FIELDS if isinstance(subscription, Subscription) else [name for name in FIELDS if name != "subscriber"]
+    fields = {name: getattr(subscription, name) for name in names}
     record = {name: value for name, value in fields.items() if name in _NEEDED or value != _DEFAULTS[name]}
     return orjson.dumps(record, option=orjson.OPT_UTC_Z)

@@ -175,14 +175,28 @@ class AsyncBroker:
         """What is wrong with an expression, and where."""
         return (await self._post("/v1/check", {"where": where})).said
 
-    async def explain(self, where: Where, publication: Publication | Mapping[str, Any]) -> dict[str, Any]:
-        """Why an expression matches a publication, or does not."""
-        body = {"where": where, "publication": json_record(publication, "the publication")}
-        return (await self._post("/v1/explain", body)).said
+    async def explain(
+        self,
+        publication: Publication | Mapping[str, Any],
+        where: Where | None = None,
+        *,
+        id: str | None = None,
+        hours: float = 1.0,
+    ) -> dict[str, Any]:
+        """Why an expression, or the caller's subscription ``id``, matches a publication, or does not.
 
-    async def rehearse(self, where: Where, /, **more: Any) -> dict[str, Any]:
-        """What an expression would have sent over what the log has; ``more`` goes with it as it is."""
-        return (await self._post("/v1/rehearse", {"where": where, **more}, timeout=_REHEARSAL)).said
+        Patterns look at so many ``hours`` of the log before it.
+        """
+        body = {"subscription": _asked(where, id), "hours": hours}
+        body["publication"] = json_record(publication, "the publication")
+        return (await self._post("/v1/explain", body, timeout=_REHEARSAL)).said
+
+    async def rehearse(
+        self, where: Where | None = None, *, id: str | None = None, hours: float = 24.0, samples: int = 10
+    ) -> dict[str, Any]:
+        """What an expression, or the caller's subscription ``id``, would have sent over the log of the last hours."""
+        body = {"subscription": _asked(where, id), "hours": hours, "samples": samples}
+        return (await self._post("/v1/rehearse", body, timeout=_REHEARSAL)).said
 
     # --- notifications ----------------------------------------------------------------------------------------------
 
@@ -230,7 +244,7 @@ class AsyncBroker:
         position = await reader.close()
         try:
             if position is not None:
-                await self._acknowledge(position.number, _LAST)
+                await self._acknowledge(str(position), _LAST)
         except TidegateError as error:
             _LOG.warning("what was read up to %s is not acknowledged and will come again: %s", position, error)
         finally:
@@ -238,10 +252,10 @@ class AsyncBroker:
 
     async def acknowledge(self, upto: Item | int) -> None:
         """Acknowledge an item and all before it."""
-        await self._acknowledge(upto if isinstance(upto, int) else upto.number)
+        await self._acknowledge(upto if isinstance(upto, int) else upto.position)
 
-    async def _acknowledge(self, number: int, deadline: float | None = None) -> None:
-        await self._requests.send("POST", "/v1/notifications/ack", json_body({"upto": number}), deadline=deadline)
+    async def _acknowledge(self, upto: int | str, deadline: float | None = None) -> None:
+        await self._requests.send("POST", "/v1/notifications/ack", json_body({"upto": upto}), deadline=deadline)
 
     # --- announcements ----------------------------------------------------------------------------------------------
 
@@ -277,6 +291,10 @@ class AsyncBroker:
         """Make a principal, or change what it may read and its quotas; what is not given stays."""
         body = {key: value for key, value in (("read", read), ("quotas", quotas)) if value is not None}
         return (await self._requests.send("PUT", f"/v1/principals/{quote(name, safe='')}", json_body(body))).said
+
+    async def principals(self) -> list[dict[str, Any]]:
+        """All principals, with what they may read and their quotas."""
+        return await self._all("/v1/principals", "principals")
 
     async def make_token(
         self, principal: str, roles: Iterable[str], *, sources: Sequence[str] | None = None, read: str | None = None
@@ -324,6 +342,13 @@ def expect_accepted(given: object, answer: Published) -> None:
     if isinstance(given, Publication | Mapping) and answer.refused:
         one = answer.refused[0]
         raise refused_item(one.code, one.detail, "the publication")
+
+
+def _asked(where: Where | None, id: str | None) -> object:
+    """The subscription that a request is about: one that the caller has, or an expression."""
+    if (where is None) is (id is None):
+        raise SettingError("an expression, or the id of a subscription", "neither" if where is None else "both")
+    return {"where": where} if id is None else id
 
 
 def _named(path: str, **ids: str) -> tuple[str, dict[str, str] | None]:

@@ -88,6 +88,7 @@ class Broker:
     sessions = _plain(AsyncBroker.sessions)
     unregister = _plain(AsyncBroker.unregister)
     put_principal = _plain(AsyncBroker.put_principal)
+    principals = _plain(AsyncBroker.principals)
     make_token = _plain(AsyncBroker.make_token)
     tokens = _plain(AsyncBroker.tokens)
     revoke_token = _plain(AsyncBroker.revoke_token)

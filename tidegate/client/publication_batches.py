@@ -128,7 +128,7 @@ def _tables(given: Tabular, made_id: Callable[[], str]) -> Iterator[Batch]:
     for part in _parts(given):
         for start in range(0, part.num_rows, _TABLE_ROWS):
             for rows in _halves(part.slice(start, _TABLE_ROWS)):
-                table, ids = _with_ids(pa.Table.from_batches([rows]), first, made_id)
+                table, ids = _with_ids(_plain_texts(pa.Table.from_batches([rows])), first, made_id)
                 yield Batch(first, rows.num_rows, _stream(table), ARROW, ids)
                 first += rows.num_rows
 
@@ -162,6 +162,16 @@ def _with_ids(table: pa.Table, first: int, made_id: Callable[[], str]) -> tuple[
     column = pa.array([made.get(row, id) for row, id in enumerate(known)], pa.string())
     table = table.append_column("id", column) if place < 0 else table.set_column(place, "id", column)
     return table, {first + row: id for row, id in made.items()}
+
+
+def _plain_texts(table: pa.Table) -> pa.Table:
+    """The table with texts as every reader of Arrow knows them; polars has views."""
+    for place, (name, kind) in enumerate(zip(table.schema.names, table.schema.types, strict=True)):
+        if pa.types.is_string_view(kind):
+            table = table.set_column(place, name, table.column(place).cast(pa.string()))
+        elif pa.types.is_large_list(kind) and pa.types.is_string_view(kind.value_type):
+            table = table.set_column(place, name, table.column(place).cast(pa.large_list(pa.string())))
+    return table
 
 
 def _stream(table: pa.Table) -> bytes:

@@ -103,11 +103,11 @@ class QueueConnection:
                 self.confirmed = max(self.confirmed, ref)
             yield message, len(text)
 
-    async def acknowledge(self, number: int) -> None:
-        """Send that all up to a number is done. What was sent before is not sent again."""
-        if number > self._sent:
-            self._sent = number
-            await self._send({"type": "ack", "upto": number, "ref": number})
+    async def acknowledge(self, position: QueuePosition) -> None:
+        """Send that all up to a position is done. What was sent before is not sent again."""
+        if position.number > self._sent:
+            self._sent = position.number
+            await self._send({"type": "ack", "upto": str(position), "ref": position.number})
 
     async def keep_alive(self) -> None:
         """Ask whether the broker is there if it has been silent; end the connection if it does not answer.

@@ -139,7 +139,7 @@ class QueueReader:
             await asyncio.sleep(min(_LOOK, self._address.heartbeat / 4))
             done = self._finished
             if self._acknowledges and done is not None and done.epoch == self._sequence.epoch:
-                await connection.acknowledge(done.number)
+                await connection.acknowledge(QueuePosition(done.number, done.epoch))
                 self._confirmed = QueuePosition(connection.confirmed, done.epoch)
             await connection.keep_alive()
 
