@@ -1,0 +1,227 @@
+"""The law of access: nobody learns of a publication that it may not read, by any way out, not even that there is one.
+
+Worlds are drawn (``access_world``), published through the API to a broker with a runner, and read back by every way out
+by principals who may read different things; the oracle says what each may see. Whatever is not hidden must be there, so
+the law cannot be kept by saying nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from websockets.sync.client import connect
+
+from tests.gateway.access_world import World, marks_in
+from tests.gateway.clients import events
+from tests.gateway.live_broker import live
+
+PATTERNS = {
+    "topk": "topk(3, 'PT1H', n)",
+    "together": "together('PT10M', n > 3, m > 3)",
+    "past": "n >= 0 AND n < past(n, m > 1, 5)",
+}
+
+
+class Reader:
+    """A principal, what it may read, and its way to the broker."""
+
+    def __init__(self, broker, world, name):
+        self.name, self.world, self.read, self.broker = name, world, "TRUE", broker
+        self.client = broker.client(name, "subscriber")
+        self.triples = 0
+        """How many publications were looked at whether it is told of them, over all that it might read."""
+
+    def may_read(self, read):
+        self.read = read
+        self.broker.broker.principals.put(self.name, read=read)
+
+    def sees(self, data, within=None):
+        """The marks in some bytes, none of which may be of a publication that it may not read."""
+        found, allowed = marks_in(data), self.world.may_read(self.read)
+        assert found <= allowed, (self.name, self.read, found - allowed)
+        return found
+
+    def get(self, path, **query):
+        answer = self.client.get(path, params=query)
+        assert answer.status_code == 200, answer.text
+        self.sees(answer.content)
+        return answer.json()
+
+    def post(self, path, **body):
+        return self.client.post(path, json=body)
+
+    # --- the ways out of a queue --------------------------------------------------------------------------------------
+
+    def polled(self):
+        found, after = [], "0"
+        while (page := self.get("/v1/notifications", after=after, limit=200))["notifications"]:
+            found += page["notifications"]
+            after = page["next"]
+        return found
+
+    def streamed(self, count):
+        with events(self.client, params={"after": "0"}) as stream:
+            return [self._said(data) for _, _, data in itertools.islice((one for one in stream if one), count)]
+
+    def over_websocket(self, count):
+        address = self.broker.url.replace("http", "ws") + "/v1/ws?after=0"
+        headers = {"Authorization": self.client.headers["authorization"]}
+        with connect(address, additional_headers=headers, compression=None) as socket:
+            assert json.loads(socket.recv(timeout=30))["type"] == "hello"
+            return [self._said(json.loads(socket.recv(timeout=30))) for _ in range(count)]
+
+    def _said(self, item):
+        self.sees(json.dumps(item).encode())
+        return item
+
+
+def told(items, subscription, *, initial=False):
+    """The marks of what a queue said that a subscription matched."""
+    found = set()
+    for item in items:
+        if item["type"] == "notification" and subscription in item["subscriptions"] and item["initial"] == initial:
+            found |= marks_in(json.dumps(item.get("publication", item.get("publications"))).encode())
+    return found
+
+
+def gone(answer, *names):
+    """What an answer says, without what the request has named."""
+    text = answer.text
+    for name in names:
+        text = text.replace(name, "…")
+    return answer.status_code, text
+
+
+def check_world(directory, number, readers, publications, rehearsals):
+    """Hold a world against the law; how many triples of principal, filter and publication were looked at."""
+    world = World(number)
+    with live(directory) as broker:
+        publisher = broker.client("publisher", "publisher")
+        everybody = [Reader(broker, world, f"r{one}") for one in range(readers)]
+
+        def publish(count):
+            before = set(world.made)
+            answer = publisher.post("/v1/publications", json=world.publish(count))
+            assert answer.json()["accepted"] == count, answer.text
+            return set(world.made) - before
+
+        early = publish(publications // 3)
+        for reader in everybody:
+            reader.may_read(world.read())
+            wanted = {"all": {"where": "TRUE", "initial": True}, "some": {"where": "n >= 4 OR kind IS NOT NULL"}}
+            for id, body in {**wanted, **{name: {"where": where} for name, where in PATTERNS.items()}}.items():
+                assert reader.client.put(f"/v1/subscriptions/{id}", json=body).status_code == 201
+        broker.run()
+        late = publish(publications - len(early))
+        broker.run()
+        valid = {mark for mark in early if "valid_until" in world.publications[mark]}
+        first = {reader.name: reader.polled() for reader in everybody}
+        for reader in everybody:
+            may = world.may_read(reader.read)
+            assert told(first[reader.name], "all", initial=True) == valid & may
+            assert told(first[reader.name], "all") == late & may
+
+        withdrawn = set(world.some(world.made, publications // 10))
+        for source, id in world.pairs(withdrawn):
+            answer = publisher.delete("/v1/publications", params={"source": source, "id": id})
+            assert answer.status_code == 204, answer.text
+        broker.run()
+        for reader in everybody:
+            check_queue(reader, world, valid, late, withdrawn)
+            check_reading(reader, world, set(world.made) - withdrawn)
+            check_asking(reader, world, withdrawn)
+        check_changed_reads(broker, world, everybody, publish, late - withdrawn)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda reader: check_rehearsal(reader, world, withdrawn), everybody[:rehearsals]))
+        for reader in everybody:
+            reader.client.close()
+        publisher.close()
+        return sum(reader.triples for reader in everybody)
+
+
+def check_queue(reader, world, valid, late, withdrawn):
+    """All that its queue says, by the three ways, which say the same."""
+    may, items = world.may_read(reader.read), reader.polled()
+    reader.triples += len(world.made)
+    assert told(items, "all", initial=True) == (valid - withdrawn) & may
+    assert told(items, "all") == (late - withdrawn) & may
+    retracted = [item for item in items if item["type"] == "retracted"]
+    assert marks_in(json.dumps(retracted).encode()) == withdrawn & (valid | late) & may
+    assert {item["reason"] for item in items if item["type"] == "skipped"} <= {"unpublished"}
+    assert not [item for item in items if item["type"] == "gap"]
+    if items:
+        assert reader.streamed(len(items)) == items
+        assert reader.over_websocket(len(items)) == items
+
+
+def check_reading(reader, world, there):
+    """What it is told of itself: no more than its queue has."""
+    session = reader.get(f"/v1/sessions/{reader.name}")
+    assert len(reader.get("/v1/sessions")["sessions"]) == 1
+    assert session["queues"][0]["last"] == reader.get("/v1/notifications", limit=1)["last"]
+
+
+def check_asking(reader, world, withdrawn):
+    """Questions about one publication: one that may not be read is answered as one that is not there."""
+    may = world.may_read(reader.read)
+    hidden, shown = set(world.made) - may - withdrawn, may - withdrawn
+    for mark in world.some(hidden, 3) + world.some(shown, 2):
+        ((source, id),) = world.pairs([mark])
+        body = {"subscription": {"where": "n > 2 AND kind = 'rain'"}}
+        answer = reader.post("/v1/explain", **body, named={"source": source, "id": id})
+        if mark in shown:
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["readable"] is True
+            continue
+        other = reader.post("/v1/explain", **body, named={"source": source, "id": f"x{id}"})
+        assert answer.status_code == 404
+        assert gone(answer, source, f"x{id}", id) == gone(other, source, f"x{id}", id)
+    for mark in world.some(hidden, 1):
+        where = f"mark = 'mark-{mark}' OR source = '{world.publications[mark]['source']}'"
+        there, not_there = (reader.post("/v1/check", where=text) for text in (where, where.replace(mark, 16 * "0")))
+        assert there.text.replace(mark, 16 * "0") == not_there.text
+
+
+def check_changed_reads(broker, world, everybody, publish, delivered):
+    """Another read: what was told before is shown only if it may be read now, and what comes later is matched by it."""
+    before = {reader.name: world.may_read(reader.read) for reader in everybody}
+    for reader in everybody:
+        reader.may_read(world.read())
+    later = publish(max(3, len(world.made) // 10))
+    broker.run()
+    for reader in everybody:
+        may, items = world.may_read(reader.read), reader.polled()
+        reader.triples += len(world.made)
+        assert told(items, "all") == (delivered & before[reader.name] & may) | (later & may)
+        assert {item["reason"] for item in items if item["type"] == "skipped"} <= {"unpublished", "unreadable"}
+        if items:
+            assert reader.streamed(len(items)) == items
+            assert reader.over_websocket(len(items)) == items
+
+
+def check_rehearsal(reader, world, withdrawn):
+    """A rehearsal counts nothing that may not be read."""
+    may = world.may_read(reader.read) - withdrawn
+    found = reader.post("/v1/rehearse", subscription={"where": "TRUE"}, samples=100)
+    assert found.status_code == 200, found.text
+    reader.sees(found.content)
+    assert found.json()["notifications"] == len(may)
+    marks = marks_in(json.dumps(found.json()["samples"]).encode())
+    assert len(marks) == min(100, len(may))
+
+
+def test_nobody_learns_of_what_it_may_not_read(tmp_path):
+    assert check_world(tmp_path, 1, 4, 60, 1) > 400
+
+
+@pytest.mark.thorough
+def test_nobody_learns_of_what_it_may_not_read_in_many_worlds(tmp_path):
+    triples = 0
+    for number in itertools.count(2):
+        (tmp_path / str(number)).mkdir()
+        triples += check_world(tmp_path / str(number), number, 16, 400, 4)
+        if triples >= 100_000:
+            break
