@@ -57,10 +57,11 @@ class HeldFiles:
         size = source.stat().st_size if length is None else length
         self._make(held.parent)
         if linked or (linked is None and size > _SMALL):
-            self._link(source, held, size)
+            self._link(source, held, length)
         else:
-            copied(source, held, size, durable=False)
-        self.lengths[name] = size
+            copied(source, held, length, durable=False)
+        # another file may have taken its place since it was asked for its size
+        self.lengths[name] = held.stat().st_size if length is None else length
         return held
 
     def keep(self, name: str, data: bytes) -> None:
@@ -77,13 +78,13 @@ class HeldFiles:
             self._made.add(directory)
 
     @staticmethod
-    def _link(source: Path, held: Path, size: int) -> None:
+    def _link(source: Path, held: Path, length: int | None) -> None:
         try:
             os.link(source, held)
         except FileNotFoundError:
             raise
         except OSError:  # another file system, or one without links
-            copied(source, held, size, durable=False)
+            copied(source, held, length, durable=False)
 
     def path(self, name: str) -> Path:
         """Where a file that is held can be read."""
