@@ -29,6 +29,17 @@ from tidegate.subscriptions.doubts import is_contradictory
 __all__ = ["ROUTES", "CheckedSubscription", "check"]
 
 
+#: What a subscription is called that has no id yet; no place of a mistake.
+_ID = "checked"
+
+
+class CheckedBody(SubscriptionBody, kw_only=True):
+    """As the body of a subscription; a time that is none is a mistake that is answered."""
+
+    active_from: str | None = None
+    active_until: str | None = None
+
+
 class Mistake(msgspec.Struct, omit_defaults=True):
     """Why the subscription cannot be taken, and where."""
 
@@ -60,11 +71,12 @@ async def check(broker: OpenBroker, caller: Caller, body: SubscriptionBody) -> C
 
 def _checked(principal: str, body: SubscriptionBody) -> CheckedSubscription:
     try:
-        subscription = subscription_of(principal, "subscription", body)
+        subscription = subscription_of(principal, _ID, body)
         doubts = list(checked(subscription, DEFAULT_LIMITS).doubts)
         found = compile_subscription(subscription, DEFAULT_LIMITS)
     except TidegateError as error:
         caret = getattr(error, "caret", "")
+        error.at = "" if error.at == f"subscription {_ID!r}" else error.at
         mistake = Mistake(error.code, str(error), error.expected, error.got, error.at, caret)
         return CheckedSubscription(mistakes=[mistake])
     if not is_contradictory(found) and is_never(found):
@@ -89,7 +101,7 @@ def _described(subscription: Subscription, found: Filter | Pattern, doubts: list
 
 async def post(request: ApiRequest) -> Response:
     """Check a subscription."""
-    found = await check(request.broker, request.caller, await request.read(SubscriptionBody))
+    found = await check(request.broker, request.caller, await request.read(CheckedBody))
     return json_response(to_builtins(found))
 
 
@@ -100,7 +112,7 @@ ROUTES = (
         handler=post,
         summary="What is wrong with a subscription, or doubtful, and its expression in both forms.",
         role="subscriber",
-        body=(BodyForm("application/json", SubscriptionBody),),
+        body=(BodyForm("application/json", CheckedBody),),
         answers={200: (BodyForm("application/json", CheckedSubscription),)},
     ),
 )
