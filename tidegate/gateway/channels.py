@@ -143,6 +143,11 @@ class _TransportChannel(Channel):
     def _tell_lagging(self) -> None:
         """Say that it lags."""
 
+    @property
+    def _is_open(self) -> bool:
+        """Whether anything may be written."""
+        return not (self.is_ended or self._transport.is_closing())
+
     def _ended(self) -> bool:
         """Note that it ends; whether it has ended before."""
         was, self.is_ended = self.is_ended, True
@@ -169,7 +174,7 @@ class WebSocketChannel(_TransportChannel):
         self.greeted.set()
 
     def deliver(self, items: Sequence[EncodedItem]) -> None:
-        if self.is_ended:
+        if not self._is_open:
             return
         parts = []
         for item in items:
@@ -180,7 +185,7 @@ class WebSocketChannel(_TransportChannel):
 
     def write(self, message: bytes) -> None:
         """Write one message."""
-        if not self.is_ended:
+        if self._is_open:
             self._transport.write(_frame_head(len(message)) + message)
 
     def beat(self) -> None:
@@ -214,7 +219,7 @@ class EventStreamChannel(_TransportChannel):
         ]))  # fmt: skip
 
     def _write(self, text: bytes) -> None:
-        if not self.is_ended:
+        if self._is_open:
             self.is_quiet = False
             self._transport.write(b"%x\r\n%b\r\n" % (len(text), text))
 
@@ -231,7 +236,7 @@ class EventStreamChannel(_TransportChannel):
         self._write(b'event: lagging\ndata: {"type":"lagging","resume":%b}\n\n' % self._resume)
 
     def end(self, ending: Ending) -> None:
-        if not self._ended():
+        if not self._ended() and not self._transport.is_closing():
             self._transport.write(b"0\r\n\r\n")
             self._transport.close()
             asyncio.get_running_loop().call_later(_FLUSH, self._transport.abort)

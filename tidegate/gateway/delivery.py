@@ -8,6 +8,7 @@ how they write.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from time import perf_counter
@@ -30,11 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Delivery"]
 
+_LOG = logging.getLogger("tidegate.gateway")
+
 C = TypeVar("C", bound=Channel)
 #: Seconds that the event loop writes at a time.
 _SLICE = 0.001
 #: Seconds that a connection waits for queues to be there, and for its own to be made.
 _PATIENCE, _UNMADE = 5.0, 60.0
+_FAILED = Ending(1011, "an error of the broker, in its log")
 #: How the queue stands of who has none.
 _NO_QUEUE = Hello("", 0, 0, 1)
 _UNMADE_ENDING = Ending(1013, "the runner has not made the queue: connect again")
@@ -193,7 +197,12 @@ class Delivery:
         while self._waiting:
             some = self._waiting[0]
             while some:
-                self._do(some.pop())
+                what = some.pop()
+                try:
+                    self._do(what)
+                except Exception:  # one connection keeps no other from what it is told
+                    _LOG.exception("%s of %s failed", what.channel.kind, what.channel.principal)
+                    what.channel.end(_FAILED)
                 if perf_counter() > until:
                     self._loop.call_soon(self._write)
                     return

@@ -65,6 +65,7 @@ class HttpConnection(LendingHttp):
         super().__init__(config, server_state, app_state)
         self._broker, self._refused = broker, refused
         self._is_refused = False
+        self._is_upgraded = False  # to a WebSocket, which has timers of its own
         self._in_head = False  # amid the headers of a request
         self._head_received = self._head_bytes = self._head_count = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -93,7 +94,7 @@ class HttpConnection(LendingHttp):
         if self._is_refused:
             return
         super().data_received(data)
-        if self._is_refused or self.transport.is_closing():
+        if self._is_refused or self._is_upgraded or self.transport.is_closing():
             return
         if self._in_head:
             self._head_received += len(data)
@@ -173,6 +174,7 @@ class HttpConnection(LendingHttp):
 
     def handle_websocket_upgrade(self) -> None:
         self._end_timer()
+        self._is_upgraded = True
         super().handle_websocket_upgrade()
 
     # --- who is slow ------------------------------------------------------------------------------------------------

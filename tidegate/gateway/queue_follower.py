@@ -230,8 +230,6 @@ class QueueFollower:
         return None
 
     def _give(self, handed: list[Handed]) -> None:
-        began = monotonic()
-        while not self._slots.acquire(timeout=_LOOK):
-            if self._stopping.is_set() or monotonic() - began > 60:
-                return
-        self._hand(handed)
+        self._slots.acquire()
+        if not self._stopping.is_set():
+            self._hand(handed)
