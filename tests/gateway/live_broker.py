@@ -11,17 +11,24 @@ import threading
 from contextlib import contextmanager
 
 import httpx
-import uvicorn
 
 import tidegate as tg
 from tests.gateway.broker import opened, token
 from tidegate.broker.process_run import ProcessRun
 from tidegate.gateway.api import routes
 from tidegate.gateway.application import Application
-from tidegate.gateway.lent_transports import LendingHttp, LendingWebSocket
+from tidegate.gateway.serving import GatewayServer
 from tidegate.gateway.websocket import WebSockets
 
 __all__ = ["LiveBroker", "live"]
+
+
+class _Server(GatewayServer):
+    """In a thread, which no signals reach."""
+
+    @contextmanager
+    def capture_signals(self):
+        yield
 
 
 class LiveBroker:
@@ -32,17 +39,13 @@ class LiveBroker:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         application = Application(self.broker, routes(), WebSockets(self.broker))
-        config = uvicorn.Config(
-            application, http=LendingHttp, ws=LendingWebSocket, ws_per_message_deflate=False, log_config=None
-        )
-        self.server = uvicorn.Server(config)
-        self.server.install_signal_handlers = lambda: None
+        self.server = _Server(self.broker, application, self._socket, lambda: None)
         self._thread = threading.Thread(target=self._serve)
         self._run = None
         self.is_stopped = False
 
     def _serve(self):
-        asyncio.run(self.server.serve([self._socket]))
+        asyncio.run(self.server.serve())
 
     def start(self):
         self._thread.start()

@@ -82,6 +82,15 @@ def test_handshakes_that_are_refused(broker):
         assert json.loads(refused.value.response.body)["status"] == status
 
 
+def test_times_for_requests_of_http_are_none_for_a_websocket(tmp_path):
+    with live(tmp_path, "[serve]\nheader_seconds = 0.1\nidle_seconds = 0.1\n") as broker, broker.client("ann") as ann:
+        broker.register("ann")
+        with Client(broker, "ann") as socket, Client(broker, "ann") as other:
+            socket.receive(), other.receive()
+            assert ann.get("/v1/notifications", params={"wait": 0.3}).json()["notifications"] == []
+            assert socket.ask("ping") == other.ask("ping") == {"type": "accepted"}
+
+
 def test_a_publisher_has_no_queue(broker):
     with Client(broker, "pub", "publisher") as socket:
         assert socket.receive() == {"type": "hello", "epoch": "", "acked": 0, "last": 0, "oldest": 1}
