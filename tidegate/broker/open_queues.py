@@ -144,6 +144,8 @@ class OpenQueues(Closing):
     def refresh(self) -> bool:
         """Take notice of what the run has committed since; whether there was anything."""
         self._withdrawn.refresh()
+        if self._principals is not None:
+            self._reader.sizes = self._principals.queue_sizes()
         return self._reader.refresh()
 
     def wait(self, seconds: float) -> bool:
@@ -254,9 +256,9 @@ class OpenQueues(Closing):
 
     def furthest_behind(self, most: int) -> tuple[int, list[QueueState]]:
         """How many deliveries wait in all queues together, and the queues with most of them, first the longest."""
-        queues, most_kept = list(self._reader), self._reader.most
+        queues, most_of = list(self._reader), self._reader.most_of
         acknowledged = self._cursors.of(queues)
-        waiting = {queue: min(self._reader.last(queue) - acknowledged[queue], most_kept) for queue in queues}
+        waiting = {queue: min(self._reader.last(queue) - acknowledged[queue], most_of(queue)) for queue in queues}
         longest = sorted(queues, key=lambda queue: -waiting[queue])[:most]
         states = [self._state(queue, acknowledged[queue]) for queue in longest if waiting[queue]]
         return sum(waiting.values()), states

@@ -74,7 +74,7 @@ class Application:
                 response = await self._answer(request, origins, found)
         except TidegateError as error:
             response = response_of(error)
-            if response.status_code == 403:
+            if response.status_code == 403 and error.code != "quota":
                 self._note_refusal(request, error, found)
         except Exception:
             _LOG.exception("%s %s failed", request.method, scope["path"])

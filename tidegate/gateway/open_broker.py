@@ -26,6 +26,7 @@ from tidegate.gateway.free_room import FreeRoom
 from tidegate.gateway.gateway_numbers import GatewayNumbers
 from tidegate.gateway.rates import Rates
 from tidegate.gateway.rehearsal_places import RehearsalPlaces
+from tidegate.gateway.valid_quotas import ValidQuotas
 from tidegate.runs.config import Config
 from tidegate.runs.serve_section import ServeSection
 from tidegate.store.announcements import StoredAnnouncements
@@ -64,6 +65,7 @@ class OpenBroker(Closing):
         """Seconds that publications may be dated ahead of the moment at which they come; None for any number."""
         self.threads, self.large_bodies = anyio.CapacityLimiter(_THREADS), anyio.CapacityLimiter(_DECODING)
         self.budget, self.rates, self.counts = BodyBudget(self.limits.max_bodies), Rates(), Counts()
+        self.valid_quotas = ValidQuotas()
         self.free_room = FreeRoom(data.path)
         self.rehearsal_places = RehearsalPlaces()
         with ExitStack() as opened:

@@ -36,16 +36,22 @@ async def publish(broker: OpenBroker, caller: Caller, given: Sequence[Any]) -> P
     """Publish decoded objects, and say what became of each once all are durable."""
     _expect_room(broker, caller, len(given))
     now, ahead = broker.clock(), broker.ahead
+    most_valid = caller.quotas.get("valid_set")
+    validity = None
+    if most_valid is not None and broker.log.limits is not None:
+        validity = broker.valid_quotas.limits(caller.name, most_valid, broker.log.limits, now)
     submission = Submission(
         given,
         now=now,
         latest=None if ahead is None else now + round(ahead * _SECOND),
         covers=None if caller.holder.token.sources is None else caller.may_publish_as,
-        limits=broker.log.limits,
+        limits=validity or broker.log.limits,
     )
-    if len(given) > _MANY:
+    if len(given) > _MANY or validity is not None:  # what is counted is looked at before it is appended
         await run_sync(submission.prepare, limiter=broker.threads)
     found = await broker.appender.append(submission)
+    if validity is not None:
+        broker.valid_quotas.note(caller.name, validity, found.accepted)
     counts = broker.counts
     counts.add("published", "accepted", found.accepted)
     if found.duplicates:

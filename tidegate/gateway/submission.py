@@ -15,6 +15,7 @@ import msgspec
 
 from tidegate.errors import TidegateError, shown
 from tidegate.gateway.given_publications import Unreadable, made_publication
+from tidegate.gateway.valid_quotas import QuotaValidity
 from tidegate.model import Publication, micros, moment
 from tidegate.records.json_values import stamp
 from tidegate.store.log import Appended
@@ -86,7 +87,7 @@ class Submission:
         now: int,
         latest: int | None = None,
         covers: Callable[[str], bool] | None = None,
-        limits: ValidityLimits | None = None,
+        limits: ValidityLimits | QuotaValidity | None = None,
     ) -> None:
         self.items = items
         self.latest = _NEVER if latest is None else latest

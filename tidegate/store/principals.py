@@ -100,7 +100,7 @@ class Principals(Closing):
     ) -> None:
         self._database = Database(address(where.url if isinstance(where, Registry) else where), prepare)
         self._limits, self._clock = limits, clock
-        self._reads: tuple[dict[str, str], float, Any] = {}, -1.0, None
+        self._reads: tuple[dict[str, str], dict[str, int], float, Any] = {}, {}, -1.0, None
         self._database.open()
         with self._database.read() as connection:
             self._hashes = SecretHashes(salt(connection))
@@ -163,14 +163,25 @@ class Principals(Closing):
 
     def reads(self) -> dict[str, str]:
         """The same for all who may not read everything, by name. Cheap while nobody writes to the database."""
+        return self._readers_limits()[0]
+
+    def queue_sizes(self) -> dict[str, int]:
+        """How many deliveries each queue of a principal may have, for those whose quotas say so. As cheap."""
+        return self._readers_limits()[1]
+
+    def _readers_limits(self) -> tuple[dict[str, str], dict[str, int]]:
         moment, state = monotonic(), self._database.poll(_STATE) if self._database.kind == "sqlite" else None
-        reads, since, before = self._reads
+        reads, sizes, since, before = self._reads
         if state is None or state != before or moment > since + _BELIEVED:
-            wanted = select(PRINCIPALS.c.name, PRINCIPALS.c.meant).where(PRINCIPALS.c.meant.is_not(None))
+            named = PRINCIPALS.c.name, PRINCIPALS.c.meant, PRINCIPALS.c.quotas
+            has_size = PRINCIPALS.c.quotas.contains("queue_size")
             with self._database.read() as connection:
-                reads = {row.name: row.meant for row in connection.execute(wanted)}
-            self._reads = reads, moment, state
-        return reads
+                rows = connection.execute(select(*named).where(or_(PRINCIPALS.c.meant.is_not(None), has_size))).all()
+            reads = {row.name: row.meant for row in rows if row.meant is not None}
+            quotas = {row.name: orjson.loads(row.quotas) for row in rows}
+            sizes = {name: max(1, int(one["queue_size"])) for name, one in quotas.items() if "queue_size" in one}
+            self._reads = reads, sizes, moment, state
+        return reads, sizes
 
     def all(self, *, after: str = "", limit: int | None = None) -> list[Principal]:
         """Principals by name: all, or from behind a name on."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
@@ -59,6 +59,8 @@ class QueueReader(Closing):
         if most < 1:
             raise SettingError("at least 1 delivery per queue", shown(most))
         self.directory, self.most = Path(directory).absolute(), most
+        self.sizes: Mapping[str, int] = {}
+        """Principals of whose queues fewer are kept, and how many."""
         self._reading = threading.RLock()
         self._files: list[QueueFile] = []
         self._known = QueueDirectory()
@@ -192,8 +194,12 @@ class QueueReader(Closing):
             for frame in self._frames():
                 first, end = frame.span(queue.number)
                 if end:
-                    return max(first, last - self.most + 1)
+                    return max(first, last - self.most_of(queue) + 1)
             return last + 1
+
+    def most_of(self, queue: Queue) -> int:
+        """How many deliveries of a queue are kept at most."""
+        return min(self.most, self.sizes.get(queue.principal, self.most)) if self.sizes else self.most
 
     def read(self, queue: Queue, after: int, limit: int = 100) -> QueuePage:
         """Deliveries with numbers above ``after``, or from the oldest that is kept if that is later."""
@@ -236,7 +242,8 @@ class QueueReader(Closing):
         with self._reading:
             last = self._known.last[numbers]
             last[[queue not in self._known for queue in queues]] = -1
-            return stretches(list(self._frames()), numbers, np.maximum(low, last - self.most + 1), last, limit)
+            most = np.array([self.most_of(queue) for queue in queues], np.int64) if self.sizes else self.most
+            return stretches(list(self._frames()), numbers, np.maximum(low, last - most + 1), last, limit)
 
     def named(self, begin: int, end: int, rows_told: Callable[[bytes], Iterable[int]]) -> NDArray[np.int64]:
         """The rows of the log, of a range, that deliveries name, in ascending order: each delivery's own row, and those
