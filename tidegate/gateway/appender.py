@@ -47,7 +47,9 @@ class _Handed(NamedTuple):
 
 
 class Appender(Closing):
-    """Appends to a log. Its thread begins with the first submission. Used by one event loop at a time."""
+    """Appends to a log, as a part of a broker that works between requests: its thread begins with ``start``, or else
+    with the first submission. Used by one event loop at a time.
+    """
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -55,7 +57,7 @@ class Appender(Closing):
         self._thread: threading.Thread | None = None
         self._round = list[_Waiting]()
         self._waiting = 0
-        self._is_closed = False
+        self._is_ready = self._is_closed = False
 
     async def append(self, submission: Submission) -> Published:
         """Append what a submission has, and say what became of it once that is durable."""
@@ -75,11 +77,26 @@ class Appender(Closing):
         assert submission.published is not None, "a submission that was settled"
         return submission.published
 
-    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Give the thread what came in this round of the loop: it is woken once."""
+    @property
+    def is_ready(self) -> bool:
+        """Whether the first publication will not have to wait longer than others."""
+        return self._is_ready
+
+    async def start(self) -> None:
+        """Start the thread, which makes the log ready first."""
+        self._start()
+
+    async def stop(self) -> None:
+        """Nothing: ``close`` ends the thread, once all is appended."""
+
+    def _start(self) -> None:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="tidegate-appender", daemon=True)
             self._thread.start()
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Give the thread what came in this round of the loop: it is woken once."""
+        self._start()
         handed, self._round = self._round, []
         self._queue.put(_Handed(handed, loop))
 
@@ -94,6 +111,11 @@ class Appender(Closing):
     # --- in the thread ------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._log.prepare()
+            self._is_ready = True
+        except Exception:
+            _LOG.exception("the log cannot be written")  # the first publication will say so again
         while True:
             group, is_last = self._next()
             try:

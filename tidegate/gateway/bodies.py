@@ -89,16 +89,30 @@ def slow_body(seconds: float) -> RequestError:
 
 
 async def _received(request: Request, loan: Loan, most: int) -> bytes:
-    chunks, size = list[bytes](), 0
+    chunks, size, has_more = list[bytes](), 0, True
     encoding = request.headers.get("content-encoding", "identity").strip().lower()
-    async for chunk in request.stream() if encoding in ("", "identity") else _decompressed(request, encoding, most):
-        size += len(chunk)
-        if size > most:
-            raise _too_large(most)
-        loan.take(len(chunk))
-        if chunk:
+    if encoding not in ("", "identity"):
+        async for chunk in _decompressed(request, encoding, most):
+            size = _taken(chunk, size, loan, most)
             chunks.append(chunk)
+        return b"".join(chunks)
+    while has_more:  # not ``request.stream``: event loops take a while to note each generator
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk, has_more = message.get("body", b""), message.get("more_body", False)
+        size = _taken(chunk, size, loan, most)
+        chunks.append(chunk)
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def _taken(chunk: bytes, size: int, loan: Loan, most: int) -> int:
+    """The size of a body with one chunk more, if it may have that."""
+    size += len(chunk)
+    if size > most:
+        raise _too_large(most)
+    loan.take(len(chunk))
+    return size
 
 
 async def _decompressed(request: Request, encoding: str, most: int) -> AsyncIterator[bytes]:

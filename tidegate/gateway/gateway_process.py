@@ -7,6 +7,7 @@ standard output when it listens.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import pickle
@@ -65,6 +66,7 @@ def _serve(order: GatewayOrder) -> int:
         server = GatewayServer(broker, Application(broker, routes(), WebSockets(broker)), listening, _tell)
         loop = _Loop(server)
         follow_starter(loop.received)
+        _spare_the_collector()
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(loop.serve())
         place.release()
@@ -101,6 +103,15 @@ def new_loop() -> asyncio.AbstractEventLoop:
 def _tell() -> None:
     sys.stdout.buffer.write(LISTENS)
     sys.stdout.buffer.flush()
+
+
+def _spare_the_collector() -> None:
+    """Look for cycles among what is new, and seldom: all that was imported stays, and requests make many objects that
+    are gone soon, of which counting references tells.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _allow_many_files() -> None:

@@ -81,7 +81,7 @@ class OpenBroker(Closing):
         self.access = Access(self.principals, seen=self.delivery.note_seen, time_of_day=clock)
         self.numbers = GatewayNumbers(data.run / "numbers", self.counts)
         self.status = StatusReader(self)
-        self.parts: list[BrokerPart] = [self.numbers, self.access, self.delivery]
+        self.parts: list[BrokerPart] = [self.numbers, self.access, self.appender, self.delivery]
         """What ``start`` starts, in this order."""
         self._started: list[BrokerPart] = []
         self.closing = asyncio.Event()

@@ -112,6 +112,15 @@ class Log(LogReader):
         """For how long publications may be valid."""
         return self._limits
 
+    def prepare(self) -> None:
+        """Do now what the first append would do: import what checks publications, and know which ones there are."""
+        from tidegate.store import log_dedupe, log_intake, log_rows  # noqa: F401
+
+        with self._turns.alone(), self._locked() as tail:
+            if self._identities is not None:
+                last, _, now = self._stamps(tail)
+                self._identities.follow(self.directory, last, now)
+
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def append(self, publications: Given, *, timezone: Zone = None, made_times: Collection[int] = ()) -> Appended:
