@@ -1,7 +1,7 @@
 """The tutorial and the how-tos are run from top to bottom, each in a directory of its own; all pages lead somewhere.
 
 A page is a session: its Python blocks share their variables, its console blocks run the command line, and a block
-behind "Save this as `name`:" becomes that file.
+behind "Save this as `name`:" becomes that file. A page with the address of a broker is run beside one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.gateway.served import served
 from tests.parts.spark import spark
 from tidegate.cli.app import app
 
@@ -24,6 +25,9 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md"))]
 SESSIONS = [DOCS / "TUTORIAL.md", *sorted((DOCS / "howto").glob("*.md"))]
+
+#: Where the pages' broker is, and the token of its administrator.
+ADDRESS, BROKER_TOKEN = "http://127.0.0.1:8400", "a-token-of-16-or-more"
 
 _STEP = re.compile(r"(?:Save this as `([^`\n]+)`[^\n]*\n\n)?^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _RUNS_SPARK = re.compile(r"^\$ tidegate (run|rehearse)|tg\.session", re.MULTILINE)
@@ -37,6 +41,10 @@ def name(page: Path) -> str:
 def needs_spark(page: Path) -> bool:
     text = page.read_text("utf-8")
     return bool(_RUNS_SPARK.search(text)) and 'runner = "process"' not in text
+
+
+def needs_broker(page: Path) -> bool:
+    return ADDRESS in page.read_text("utf-8")
 
 
 def run_commands(text: str) -> None:
@@ -53,9 +61,11 @@ def run_commands(text: str) -> None:
             assert re.fullmatch(wanted, shown, re.DOTALL), (command, shown)
 
 
-def run_page(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def run_page(page: Path, capsys: pytest.CaptureFixture[str], address: str = "") -> None:
+    """Run a page; where it needs a broker, the one at ``address``."""
     variables: dict[str, object] = {"__name__": "__main__"}
-    for file, kind, body in _STEP.findall(page.read_text("utf-8")):
+    text = page.read_text("utf-8")
+    for file, kind, body in _STEP.findall(text.replace(ADDRESS, address) if address else text):
         if file:
             Path(file).write_text(body, "utf-8")
         elif kind == "console":
@@ -67,10 +77,18 @@ def run_page(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
             assert capsys.readouterr().out.splitlines() == promised or not promised
 
 
-@pytest.mark.parametrize("page", [p for p in SESSIONS if not needs_spark(p)], ids=name)
+@pytest.mark.parametrize("page", [p for p in SESSIONS if not needs_spark(p) and not needs_broker(p)], ids=name)
 def test_the_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_page(page, capsys)
+
+
+@pytest.mark.parametrize("page", list(filter(needs_broker, SESSIONS)), ids=name)
+def test_the_page_runs_beside_a_broker(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TIDEGATE_TOKEN", BROKER_TOKEN)
+    with served(tmp_path, token=BROKER_TOKEN) as broker:
+        run_page(page, capsys, broker.url)
 
 
 @pytest.mark.parametrize("page", list(filter(needs_spark, SESSIONS)), ids=name)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from contextlib import aclosing, closing
 from datetime import UTC, datetime, timedelta
 
@@ -98,3 +100,47 @@ def test_with_asyncio_two_readers_share_one_cursor(broker, token_of):
             return [[item.number for item in (begun, *more)] for begun, more in zip(first, rest, strict=True)]
 
     assert asyncio.run(run()) == [list(range(1, 201))] * 2
+
+
+async def killed(broker, times: int, count: int, token: str) -> tuple[list[str], list[str], int]:
+    """What was published and accepted, and what was read, while the gateway is killed so many times."""
+
+    async def publications():
+        for n in range(count):
+            yield {"source": f"k{times}", "id": f"{times}.{n}", "n": n}
+            if n % 20 == 0:
+                await asyncio.sleep(0.01)
+
+    async def read(client):
+        async with aclosing(client.notifications()) as items:
+            return [await anext(items) for _ in range(count)]
+
+    async def publish(client):
+        async for answer in client.publish_in_batches(publications()):
+            answers.append(answer)  # noqa: PERF401  (looked at meanwhile)
+
+    answers, settings = [], {"token": token, "heartbeat": 1.0, "deadline": 120.0}
+    async with tg.connect(broker.url, **settings) as publisher, tg.connect(broker.url, **settings) as reader:
+        await reader.subscribe("k", f"source = 'k{times}'")
+        async with asyncio.timeout(200):
+            reading, publishing = asyncio.create_task(read(reader)), asyncio.create_task(publish(publisher))
+            for _ in range(times):
+                before = len(answers)
+                while len(answers) <= before + 1 and not publishing.done():
+                    await asyncio.sleep(0.01)
+                os.kill(await asyncio.to_thread(broker.processes.__getitem__, "gateway 1"), signal.SIGKILL)
+            await publishing
+            found = await reading
+    assert not any(answer.refused for answer in answers)
+    assert [item.number for item in found] == list(range(1, count + 1))
+    done = sum(answer.accepted + answer.duplicates for answer in answers)
+    return [item.publication.id for item in found], [f"{times}.{n}" for n in range(count)], done
+
+
+@pytest.mark.parametrize(("times", "count"), [(1, 500), pytest.param(8, 5_000, marks=pytest.mark.thorough)])
+def test_a_gateway_is_killed_while_one_publishes_and_another_reads(broker, token_of, monkeypatch, times, count):
+    monkeypatch.setattr("tidegate.client.publication_batches._ROWS", 25)
+    token = token_of(f"killed-{times}", "subscriber", "publisher")
+    read, published, done = asyncio.run(killed(broker, times, count, token))
+    assert read == published
+    assert done == count
