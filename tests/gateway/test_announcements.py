@@ -111,7 +111,7 @@ def test_a_bounded_number_of_them(ask, monkeypatch):
     async def work(client, broker):
         for source in ("a", "b", "a"):
             assert (await client.post("/v1/announcements", json={**WHOLE, "source": source})).is_success
-        problem_of(await client.post("/v1/announcements", json={**WHOLE, "source": "c"}), 403, "quota")
+        problem_of(await client.post("/v1/announcements", json={**WHOLE, "source": "c"}), 429, "quota")
         assert broker.counts.items() == [
             ("announcements", "made", 2), ("announcements", "replaced", 1), ("announcements_refused", "quota", 1)
         ]  # fmt: skip

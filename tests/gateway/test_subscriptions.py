@@ -224,7 +224,7 @@ def test_as_many_as_the_quota_says(ask):
             2,
             [(2, "conflict"), (3, "quota")],
         )
-        problem_of(await client.put(place("d"), json=WHERE), 403, "quota")
+        problem_of(await client.put(place("d"), json=WHERE), 429, "quota")
         assert (await client.put(place("b"), json={"where": "true"}, headers={"If-Match": "*"})).status_code == 200
         await client.delete(place("a"))
         assert (await client.put(place("d"), json=WHERE)).status_code == 201

@@ -25,15 +25,14 @@ _MOST_ATTRIBUTES, _MOST_BYTES = 256, 65_536
 _AREAS = ("Polygon", "MultiPolygon")
 
 Share = Annotated[float, Meta(ge=0, le=1)]
-Finite = Annotated[float, Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)]
 Texts = list[bool | int | float | str]
 
 
 class Offer(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """What an attribute would be: within bounds, one of some values, or anything."""
 
-    min: Finite | None = None
-    max: Finite | None = None
+    min: int | float | None = None
+    max: int | float | None = None
     values: Annotated[Texts, Meta(min_length=1, max_length=1024)] | None = None
 
 
@@ -58,7 +57,7 @@ class AnnouncementBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     attributes: Annotated[dict[str, Offer], Meta(min_length=1, max_length=_MOST_ATTRIBUTES)]
     location: Place | None = None
     area: Annotated[dict[str, Any], Meta(description="A Polygon or MultiPolygon of GeoJSON.")] | None = None
-    rate: Annotated[float, Meta(gt=0, le=1e6, description="Publications a second.")] | None = None
+    rate: Annotated[int | float, Meta(gt=0, le=1_000_000, description="Publications a second.")] | None = None
     quality: Quality | None = None
 
 
@@ -72,7 +71,7 @@ class KeptAnnouncement(msgspec.Struct, omit_defaults=True, kw_only=True):
     attributes: dict[str, Offer]
     location: Place | None = None
     area: dict[str, Any] | None = None
-    rate: float | None = None
+    rate: int | float | None = None
     quality: Quality | None = None
 
 

@@ -52,7 +52,7 @@ async def announce(broker: OpenBroker, caller: Caller, body: AnnouncementBody) -
         try:
             found = broker.announcements.put(caller.name, body.source, content, _MOST)
         except TooManyAnnouncements as error:
-            raise RequestError(403, "quota", error.expected, error.got) from None
+            raise RequestError(429, "quota", error.expected, error.got) from None
         return Announced(found.is_new, kept(found.announcement))
 
     try:

@@ -108,7 +108,7 @@ def refusal(caller: Caller, id: str, put: Put) -> RequestError | None:
             return _stale(put.stored, id)
         case Outcome.BEYOND_QUOTA:
             most = caller.quotas["subscriptions"]
-            return RequestError(403, "quota", f"at most {most:,g} subscriptions of {caller.name}", "one more", there)
+            return RequestError(429, "quota", f"at most {most:,g} subscriptions of {caller.name}", "one more", there)
     return None
 
 
