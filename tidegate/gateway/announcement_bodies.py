@@ -57,7 +57,7 @@ class AnnouncementBody(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     attributes: Annotated[dict[str, Offer], Meta(min_length=1, max_length=_MOST_ATTRIBUTES)]
     location: Place | None = None
     area: Annotated[dict[str, Any], Meta(description="A Polygon or MultiPolygon of GeoJSON.")] | None = None
-    rate: Annotated[int | float, Meta(gt=0, le=1_000_000, description="Publications a second.")] | None = None
+    rate: Annotated[float, Meta(gt=0, le=1_000_000, description="Publications a second.")] | None = None
     quality: Quality | None = None
 
 
@@ -71,7 +71,7 @@ class KeptAnnouncement(msgspec.Struct, omit_defaults=True, kw_only=True):
     attributes: dict[str, Offer]
     location: Place | None = None
     area: dict[str, Any] | None = None
-    rate: int | float | None = None
+    rate: float | None = None
     quality: Quality | None = None
 
 
