@@ -7,17 +7,18 @@ principal acknowledges. Sends nothing by itself and has no socket.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tidegate.broker.delivered_items import Item, QueuePosition
+from tidegate.broker.encoded_items import EncodedItem
 from tidegate.broker.open_queues import OpenQueues
 from tidegate.broker.session_states import CONNECTIONS, ConnectionEvent, ConnectionState, after
 from tidegate.errors import StoreError
 from tidegate.store.queue_directory import Queue
 from tidegate.store.session_records import ConnectionRecord
 
-__all__ = ["Connection", "Hello", "Shared"]
+__all__ = ["Connection", "Hello", "Shared", "taken_together"]
 
 
 class Hello(NamedTuple):
@@ -169,3 +170,29 @@ class Connection:
 
     def _step(self, event: ConnectionEvent) -> None:
         self.state = after(CONNECTIONS, self.state, event, self._whose)
+
+
+def taken_together(
+    queues: OpenQueues, connections: Sequence[Connection], limit: int, most_bytes: int
+) -> dict[Connection, list[EncodedItem]]:
+    """What ``take`` gives, for many connections at once, and as JSON: for each up to so many items, and up to the one
+    with which there are so many bytes. Those with nothing to take are not in it.
+
+    Only one thread may call it, and nobody may call ``take`` meanwhile.
+    """
+    places = [(one, place) for one in connections if (place := one.position) is not None]
+    if not places:
+        return {}
+    found = {}
+    pages = queues.pages_of([place for _, place in places], limit)
+    for (connection, _), page in zip(places, pages, strict=True):
+        items, following, size = page.items, page.next, 0
+        for count, item in enumerate(items, 1):
+            size += len(item.body)
+            if size >= most_bytes:
+                items, following = items[:count], item.number
+                break
+        connection.step_behind(following, page.epoch)
+        if items:
+            found[connection] = items
+    return found

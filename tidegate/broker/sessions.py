@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from tidegate.broker.connections import Connection, Shared
+from tidegate.broker.connections import Connection, Shared, taken_together
 from tidegate.broker.delivered_items import QueuePosition
 from tidegate.broker.encoded_items import EncodedItem
 from tidegate.broker.open_queues import OpenQueues
@@ -282,21 +282,11 @@ class Sessions(Closing):
         """End the ``wait`` of another thread."""
         self._queues.interrupt()
 
-    def pages(self, connections: Sequence[Connection], limit: int = 100) -> dict[Connection, list[EncodedItem]]:
-        """What ``take`` gives, for many connections at once, and as JSON. Those with nothing to take are not in it.
-
-        Only one thread may call it, and nobody may call ``take`` meanwhile.
-        """
-        places = [(one, place) for one in connections if (place := one.position) is not None]
-        if not places:
-            return {}
-        found = {}
-        pages = self._queues.pages_of([place for _, place in places], limit)
-        for (connection, _), page in zip(places, pages, strict=True):
-            connection.step_behind(page.next, page.epoch)
-            if page.items:
-                found[connection] = page.items
-        return found
+    def pages(
+        self, connections: Sequence[Connection], limit: int, most_bytes: int
+    ) -> dict[Connection, list[EncodedItem]]:
+        """What connections have to take, read for all of them at once: see ``taken_together``."""
+        return taken_together(self._queues, connections, limit, most_bytes)
 
     def tick(self) -> list[Connection]:
         """Do what is due, and return the connections with which there is something to do: those that have begun, have

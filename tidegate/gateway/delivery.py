@@ -57,7 +57,13 @@ class Delivery:
         self._callers: dict[Channel, Caller] = {}
         self._waiting: deque[list[Handed]] = deque()
         self._follower = QueueFollower(
-            broker.config, broker.registry, broker.clock, self._note_opened, self._hand, broker.log.appended
+            broker.config,
+            broker.registry,
+            broker.clock,
+            self._note_opened,
+            self._hand,
+            broker.log.appended,
+            lambda: broker.limits.room,
         )
         self._is_stopped = False
 

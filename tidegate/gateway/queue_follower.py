@@ -56,7 +56,8 @@ class Handed(NamedTuple):
 
 class QueueFollower:
     """Follows the queues of a broker. ``opened`` is called once these are there, ``hand`` with what is to be done, both
-    in the thread; whoever has done what was handed calls ``done``. ``appended`` knows when a row was appended.
+    in the thread; whoever has done what was handed calls ``done``. ``appended`` knows when a row was appended,
+    ``room`` how many bytes a connection is given at a time.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class QueueFollower:
         opened: Callable[[], None],
         hand: Callable[[list[Handed]], None],
         appended: Callable[[int], int | None],
+        room: Callable[[], int],
     ) -> None:
+        self._room = room
         self._appended, self._sampled_at = appended, float("-inf")
         self._config, self._registry, self._clock, self._opened, self._hand = config, registry, clock, opened, hand
         self.queues: OpenQueues | None = None
@@ -197,7 +200,7 @@ class QueueFollower:
         assert self.sessions is not None
         by_connection = {channel.connection: channel for channel in some if channel.connection is not None}
         try:
-            found = self.sessions.pages(list(by_connection), limit)
+            found = self.sessions.pages(list(by_connection), limit, self._room())
         except TidegateError as error:
             if len(some) > 1:
                 for channel in some:

@@ -1,0 +1,222 @@
+"""What connections live through: they lag and resume, are unregistered, share a cursor, miss what is kept no longer."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from base64 import b64encode
+from contextlib import closing
+
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from tests.gateway.clients import Client, events
+from tests.gateway.live_broker import live
+from tests.gateway.test_notifications import publications
+from tidegate.gateway import channels, notifications
+
+
+@pytest.fixture
+def broker(tmp_path):
+    with live(tmp_path) as found:
+        yield found
+
+
+def subscribed(broker, *principals, where="n >= 0"):
+    for principal in principals:
+        with broker.client(principal) as client:
+            assert client.put("/v1/subscriptions/s1", json={"where": where}).status_code in (200, 201)
+    broker.run()
+
+
+def publish(broker, first, count, **more):
+    with broker.client("publisher", "publisher") as client:
+        assert client.post("/v1/publications", json=publications(first, count, **more)).json()["accepted"] == count
+    broker.run()
+
+
+def until(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return found
+
+
+def counted(broker, name):
+    return sum(count for said, _, count in broker.broker.counts.items() if said == name)
+
+
+class Frames:
+    """A WebSocket of a client that reads when it is told to, and answers no ping."""
+
+    def __init__(self, broker, principal, after="0"):
+        self._socket = socket.socket()
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self._socket.settimeout(20)
+        host, port = broker.url.removeprefix("http://").split(":")
+        self._socket.connect((host, int(port)))
+        lines = [
+            f"GET /v1/ws?after={after} HTTP/1.1",
+            "Host: broker",
+            f"Authorization: {broker.token(principal)['Authorization']}",
+            "Connection: Upgrade",
+            "Upgrade: websocket",
+            "Sec-WebSocket-Version: 13",
+            f"Sec-WebSocket-Key: {b64encode(os.urandom(16)).decode()}",
+        ]
+        self._socket.sendall("".join(f"{line}\r\n" for line in [*lines, ""]).encode())
+        self._read = self._socket.makefile("rb")
+        assert b" 101 " in self._read.readline()
+        while self._read.readline().strip():
+            pass
+
+    def __iter__(self):
+        """Frames until the end: their opcodes and what they say."""
+        while head := self._read.read(2):
+            size = head[1]
+            if size == 126:
+                size = int.from_bytes(self._read.read(2), "big")
+            yield head[0] & 15, self._read.read(size)
+
+    def close(self):
+        self._read.close()
+        self._socket.close()
+
+
+def test_who_does_not_read_lags_is_closed_and_resumes(tmp_path, monkeypatch):
+    monkeypatch.setattr(channels, "PATIENCE", 0.2)
+    with live(tmp_path, "[serve]\nroom = 4096\n") as broker:
+        subscribed(broker, "ann", "bob")
+        with closing(Frames(broker, "ann")) as stalled, Client(broker, "bob") as reading:
+            assert reading.receive()["type"] == "hello"
+            publish(broker, 0, 300, text=1000 * "x")
+            assert [reading.receive()["number"] for _ in range(300)] == list(range(1, 301))
+            until(lambda: counted(broker, "lagging"))
+            *told, (opcode, closed) = list(stalled)
+        messages = [json.loads(text) for opcode, text in told]
+        numbers = [message["number"] for message in messages if message["type"] == "notification"]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert 0 < len(numbers) < 300
+        assert messages[-1]["type"] == "lagging"
+        assert (opcode, int.from_bytes(closed[:2], "big")) == (8, 1013)
+        with Client(broker, "ann", query=f"?after={numbers[-1]}") as again:
+            assert again.receive()["type"] == "hello"
+            assert [again.receive()["number"] for _ in range(300 - numbers[-1])] == list(range(numbers[-1] + 1, 301))
+
+
+def test_a_peer_that_is_gone_is_noticed_and_others_are_shown_that_the_broker_is_there(tmp_path):
+    with live(tmp_path, "[serve]\nheartbeat = 0.2\n") as broker, broker.client("ann") as ann:
+        subscribed(broker, "ann")
+        with closing(Frames(broker, "ann")) as silent, events(ann) as stream:
+            assert next(stream) is next(stream) is None
+            opcodes = [opcode for opcode, _ in silent]
+        assert opcodes[:2] == [1, 9]
+        assert opcodes[-1] == 8
+
+
+def test_all_connections_of_a_principal_see_everything_and_share_what_is_acknowledged(broker):
+    subscribed(broker, "ann")
+    with (
+        Client(broker, "ann") as one,
+        Client(broker, "ann") as other,
+        broker.client("ann") as ann,
+        events(ann) as stream,
+    ):
+        one.receive(), other.receive()
+        publish(broker, 0, 5)
+        for client in (one, other):
+            assert [client.receive()["number"] for _ in range(5)] == [1, 2, 3, 4, 5]
+        assert [next(stream)[2]["number"] for _ in range(5)] == [1, 2, 3, 4, 5]
+        assert one.ask("ack", upto=3)["type"] == "accepted"
+        assert other.ask("ack", upto=2)["type"] == "accepted"
+        with Client(broker, "ann") as third:
+            assert third.receive()["acked"] == 3
+            assert [third.receive()["number"] for _ in range(2)] == [4, 5]
+        present = broker.broker.delivery._follower.sessions.present("ann")
+        assert len(present.connections) >= 3
+
+
+def test_who_is_unregistered_is_closed_and_begins_anew(broker):
+    subscribed(broker, "ann")
+    publish(broker, 0, 3)
+    with Client(broker, "ann") as socket, broker.client("ann") as ann, events(ann) as stream:
+        epoch = socket.receive()["epoch"]
+        assert [socket.receive()["number"] for _ in range(3)] == [1, 2, 3]
+        assert [next(stream)[2]["number"] for _ in range(3)] == [1, 2, 3]
+        broker.broker.delivery._follower.sessions.unregister("ann")
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.receive()
+        assert closed.value.rcvd.code == 4001
+        assert list(stream) == []
+    subscribed(broker, "ann")
+    publish(broker, 3, 2)
+    with Client(broker, "ann", query=f"?after={epoch}-3") as socket:
+        hello = socket.receive()
+        assert (hello["epoch"] != epoch, hello["acked"], hello["last"]) == (True, 0, 2)
+        assert socket.receive() == {"type": "gap", "from": 1, "to": 0, "oldest": 1, "reason": "epoch"}
+        assert [socket.receive()["number"] for _ in range(2)] == [1, 2]
+
+
+def test_what_is_kept_no_longer_is_told_as_a_gap(tmp_path):
+    with live(tmp_path, '[[sinks]]\ntype = "queues"\nmost = 4\n') as broker:
+        subscribed(broker, "ann")
+        publish(broker, 0, 10)
+        with Client(broker, "ann", query="?after=2") as socket:
+            assert socket.receive()["oldest"] == 7
+            assert socket.receive() == {"type": "gap", "from": 3, "to": 6, "oldest": 7, "reason": "retention"}
+            assert [socket.receive()["number"] for _ in range(4)] == [7, 8, 9, 10]
+
+
+def test_what_is_unpublished_or_unreadable_is_skipped(broker):
+    subscribed(broker, "ann")
+    publish(broker, 0, 4)
+    with Client(broker, "ann") as socket:
+        socket.receive()
+        assert [socket.receive()["number"] for _ in range(4)] == [1, 2, 3, 4]
+        with broker.client("publisher", "publisher") as client:
+            assert client.delete("/v1/publications/z1/p1").status_code == 204
+        broker.run()
+        retracted = socket.receive()
+        assert (retracted["type"], retracted["number"], retracted["retracts"]) == ("retracted", 5, 2)
+    broker.broker.principals.put("ann", read="n <> 3")
+    with Client(broker, "ann") as socket:
+        socket.receive()
+        told = [socket.receive() for _ in range(5)]
+        assert [(one["type"], one["number"], one.get("reason")) for one in told] == [
+            ("notification", 1, None),
+            ("skipped", 2, "unpublished"),
+            ("notification", 3, None),
+            ("skipped", 4, "unreadable"),
+            ("retracted", 5, None),
+        ]
+
+
+def test_quotas_and_room_for_connections(tmp_path):
+    with live(tmp_path, "[serve]\nmax_connections = 3\n") as broker:
+        broker.register("ann", "bob")
+        broker.broker.principals.put("ann", quotas={"connections": 1})
+        with Client(broker, "ann"), broker.client("ann") as ann:
+            assert ann.get("/v1/stream").status_code == 429
+            with pytest.raises(InvalidStatus) as refused, Client(broker, "ann"):
+                pass
+            assert refused.value.response.status_code == 429
+        until(lambda: broker.broker.delivery.connections == 0)
+        with Client(broker, "ann") as socket:
+            assert socket.receive()["type"] == "hello"
+
+
+def test_without_a_runner_a_first_read_says_so_and_publishing_goes_on(broker, monkeypatch):
+    monkeypatch.setattr(notifications, "_UNMADE", 0.1)
+    broker.run()
+    with broker.client("ann") as ann:
+        answer = ann.get("/v1/notifications")
+        assert (answer.status_code, answer.json()["code"]) == (503, "not_ready")
+        assert "retry-after" in answer.headers
+        with Client(broker, "ann") as socket:
+            assert socket.ask("publish", publications=publications(0, 1))["accepted"] == 1
+            broker.run()
+            assert socket.receive()["type"] == "hello"
+        assert ann.get("/v1/notifications").json()["notifications"] == []
