@@ -17,7 +17,10 @@ from websockets.sync.client import connect
 from tests.gateway.access_world import World, marks_in
 from tests.gateway.clients import events
 from tests.gateway.live_broker import live
+from tidegate.gateway.api import routes
 
+#: What may be read of the log by requests.
+READ_PATHS = {route.path for route in routes().all if route.method == "GET"}
 PATTERNS = {
     "topk": "topk(3, 'PT1H', n)",
     "together": "together('PT10M', n > 3, m > 3)",
@@ -162,6 +165,13 @@ def check_reading(reader, world, there):
     session = reader.get(f"/v1/sessions/{reader.name}")
     assert len(reader.get("/v1/sessions")["sessions"]) == 1
     assert session["queues"][0]["last"] == reader.get("/v1/notifications", limit=1)["last"]
+    shown = world.may_read(reader.read) & there
+    for path, what in (("/v1/publications", "id-"), ("/v1/sources", "src-"), ("/v1/attributes", "attr-")):
+        if path not in READ_PATHS:
+            continue
+        text = json.dumps(reader.get(path, limit=1000))
+        wanted = {mark for mark in shown if f"{what}{mark}" in json.dumps(world.publications[mark])}
+        assert marks_in(text.encode()) == wanted, (path, reader.read)
 
 
 def check_asking(reader, world, withdrawn):

@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tidegate.errors import TidegateError
 from tidegate.gateway.access import Caller, address_of, bearer_of, nobody
 from tidegate.gateway.api_request import ApiRequest
+from tidegate.gateway.audit import is_refused_access
 from tidegate.gateway.bodies import slow_body
 from tidegate.gateway.cross_origin import CrossOrigin
 from tidegate.gateway.parameters import read_query
@@ -74,7 +75,7 @@ class Application:
                 response = await self._answer(request, origins, found)
         except TidegateError as error:
             response = response_of(error)
-            if response.status_code == 403 and error.code != "quota":
+            if is_refused_access(error):
                 self._note_refusal(request, error, found)
         except Exception:
             _LOG.exception("%s %s failed", request.method, scope["path"])

@@ -14,13 +14,20 @@ from typing import Any
 
 import orjson
 
+from tidegate.errors import TidegateError
+from tidegate.gateway.problems import status_of
 from tidegate.gateway.rates import Rates
 
-__all__ = ["Audit"]
+__all__ = ["Audit", "is_refused_access"]
 
 _LOG = logging.getLogger("tidegate.audit")
 #: Lines of refused accesses that are written in a second.
 _LINES_PER_SECOND = 50.0
+
+
+def is_refused_access(error: TidegateError) -> bool:
+    """Whether an error says that somebody may not do what they asked for; one who asks too much is none."""
+    return status_of(error) == 403 and error.code != "quota"
 
 
 class Audit:

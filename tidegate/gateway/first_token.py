@@ -15,6 +15,7 @@ from tidegate.errors import ConflictError, TidegateError
 from tidegate.store.data_directory import DataDirectory
 from tidegate.store.principal_tables import ROLES
 from tidegate.store.principals import Principals
+from tidegate.store.version_readers import now
 
 __all__ = ["VARIABLE", "FirstToken", "first_token"]
 
@@ -35,7 +36,7 @@ def first_token(principals: Principals, data: DataDirectory, environment: Mappin
     if given := environment.get(VARIABLE, ""):
         _take(principals, data, given)
         return FirstToken(None, True)
-    if any(_ADMINISTRATOR in token.roles for token in principals.tokens()):
+    if any(_ADMINISTRATOR in token.roles and token.holds_at(now()) for token in principals.tokens()):
         return FirstToken(None, False)
     return FirstToken(principals.make_token(_PRINCIPAL, ROLES).secret, False)
 

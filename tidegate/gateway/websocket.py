@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from tidegate.broker.delivered_items import QueuePosition
 from tidegate.errors import TidegateError, shown
-from tidegate.gateway.access import Caller, bearer_of
+from tidegate.gateway.access import Caller, address_of, bearer_of
 from tidegate.gateway.application import TOKEN_PARAMETER, caller_of, query_of
 from tidegate.gateway.channels import WebSocketChannel
 from tidegate.gateway.cross_origin import CrossOrigin
@@ -52,8 +52,10 @@ class WebSockets:
         try:
             await receive()  # websocket.connect
             connection = HTTPConnection(scope)
-            secret, after = self._asked(connection)
-            scope["query_string"] = b""  # it may have a token, and is written to no log
+            try:
+                secret, after = self._asked(connection)
+            finally:
+                scope["query_string"] = b""  # it may have a token, and is written to no log
             caller = await caller_of(connection, self._broker, secret)
             channel = await self._connected(scope, caller, after)
         except TidegateError as error:
@@ -67,7 +69,8 @@ class WebSockets:
         try:
             await send({"type": "websocket.accept"})
             self._broker.delivery.follow(channel)
-            await self._serve(receive, channel, partial(caller_of, connection, self._broker, secret))
+            renewed = partial(caller_of, connection, self._broker, secret)
+            await self._serve(receive, channel, renewed, address_of(connection))
         finally:
             self._broker.delivery.leave(channel)
 
@@ -101,7 +104,7 @@ class WebSockets:
         return channel
 
     async def _serve(
-        self, receive: Receive, channel: WebSocketChannel, renewed: Callable[[], Awaitable[Caller]]
+        self, receive: Receive, channel: WebSocketChannel, renewed: Callable[[], Awaitable[Caller]], address: str
     ) -> None:
         """Do what the client asks until it, or the broker, closes."""
 
@@ -117,7 +120,7 @@ class WebSockets:
         with suppress(TimeoutError):  # a runner that is down keeps nobody from publishing
             async with asyncio.timeout(_GREETED):
                 await channel.greeted.wait()
-        messages = ClientMessages(self._broker, renewed, acknowledge, channel.write)
+        messages = ClientMessages(self._broker, renewed, acknowledge, channel.write, address)
         try:
             while (message := await receive())["type"] != "websocket.disconnect":
                 text = message.get("text")

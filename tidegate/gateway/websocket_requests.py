@@ -18,6 +18,7 @@ from msgspec import UNSET, to_builtins
 from tidegate.errors import TidegateError
 from tidegate.gateway.access import Caller
 from tidegate.gateway.announcing import announce, revoke
+from tidegate.gateway.audit import is_refused_access
 from tidegate.gateway.bodies import decoded
 from tidegate.gateway.problems import RequestError, problem
 from tidegate.gateway.publishing import publish, unpublish
@@ -59,8 +60,10 @@ class ClientMessages:
         renewed: Callable[[], Awaitable[Caller]],
         acknowledge: Callable[[int | str], Awaitable[None]],
         write: Callable[[bytes], None],
+        address: str,
     ) -> None:
         self._broker, self._renewed, self._acknowledge, self._write = broker, renewed, acknowledge, write
+        self._address = address
         self._working: deque[asyncio.Task[bytes]] = deque()
 
     async def take(self, given: str | bytes) -> None:
@@ -110,12 +113,16 @@ class ClientMessages:
 
     async def _answer(self, message: ClientMessage) -> bytes:
         """The answer to a message."""
+        caller = None
         try:
             caller = await self._renewed()
             self._check_rate(caller)
             body = await self._done(caller, message)
         except TidegateError as error:
             self._broker.counts.add("messages_refused", error.code)
+            if caller is not None and is_refused_access(error):
+                what, who = f"message {type(message).__name__}", {"principal": caller.name, "token": caller.token}
+                self._broker.access.audit.refused(what, str(error), address=self._address, **who)
             return _refused(error, message.ref)
         except Exception:
             _LOG.exception("a message of type %s failed", type(message).__name__)
