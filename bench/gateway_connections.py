@@ -110,7 +110,7 @@ def stalling(report: Report, folder: Path, connections: int, each: int, rounds: 
         for number in range(2 * rounds):
             has_stalled = number % 2 == 1
             if has_stalled:
-                load.call("stall", stalled)
+                load.call("stall", address, stalled)
             done = audience.publish(load, each, connections - stalled)
             rates[has_stalled].append(done.rate)
             exact &= not (done.behind or done.failed)

@@ -138,10 +138,9 @@ class Load:
                 found.failed[f"{status} {body[:200]!r}"] += 1
         connection.close()
 
-    async def stall(self, count: int) -> None:
+    async def stall(self, address: tuple[str, int], count: int) -> None:
         """The last so many readers read nothing from now on, on connections that have little room on this side."""
         some = self._readers[len(self._readers) - count :]
-        address = some[0].transport.get_extra_info("peername")[:2] if some[0].transport else ("", 0)
         for reader in some:
             reader.close()
             reader.is_stalled = True
