@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from time import monotonic
 from typing import NamedTuple
@@ -21,7 +23,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from tests.gateway.served import TOKEN, Broker, until
+from tests.gateway.served import TOKEN, Broker, served, until
 
 pytestmark = pytest.mark.xdist_group("serve")
 
@@ -210,6 +212,58 @@ def test_it_stops_within_five_seconds_with_connections_open(second):
             socket.create_connection(where)
     assert "did not stop in time" not in processes.log.read_text()
     assert not (processes.data.run / "broker.json").exists()
+
+
+@pytest.mark.thorough
+def test_thousands_of_slow_clients_are_closed_while_others_are_served(tmp_path):
+    """slowloris: connections that send nothing, headers, or bodies, a byte now and then."""
+    bearer = f"Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
+    kinds = [
+        "",
+        "GET /healthz HTTP/1.1\r\nHost: a\r\nX: ",
+        "POST /v1/publications HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n",
+        f"POST /v1/publications HTTP/1.1\r\nHost: a\r\n{bearer}Content-Length: 100000\r\n\r\n",
+        f"POST /v1/publications HTTP/1.1\r\nHost: a\r\n{bearer}Transfer-Encoding: chunked\r\n\r\n186a0\r\n",
+    ]
+
+    async def slow(host, port, sent):
+        reader, writer = await asyncio.open_connection(host, port)
+        began = monotonic()
+        with suppress(ConnectionError):
+            writer.write(sent)
+            trickle = asyncio.create_task(trickled(writer)) if sent else None
+            await reader.read()
+            if trickle is not None:
+                trickle.cancel()
+            writer.close()
+        return monotonic() - began
+
+    async def trickled(writer):
+        with suppress(ConnectionError):
+            while True:
+                await asyncio.sleep(2)
+                writer.write(b"x")
+
+    async def work(url):
+        host, port = urlsplit(url).netloc.split(":")
+        clients = [asyncio.create_task(slow(host, int(port), kinds[n % 5].encode())) for n in range(int(os.environ.get("N","5000")))]
+        took = []
+        async with httpx.AsyncClient(timeout=30) as client:
+            while not all(one.done() for one in clients):
+                began = monotonic()
+                headers = {"Authorization": f"Bearer {TOKEN}"}
+                answer = await client.post(f"{url}/v1/publications", json={"source": "z", "a": 1}, headers=headers)
+                assert answer.status_code == 202
+                took.append(monotonic() - began)
+                await asyncio.sleep(0.1)
+        lived = [one.result() for one in clients]
+        print(f"closed after at most {max(lived):.1f} s; {len(took)} others were served, at most in {max(took):.2f} s")
+        assert max(lived) < 30 + _SLACK
+
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    with served(tmp_path) as found:
+        asyncio.run(work(found.url))
 
 
 def test_a_second_interruption_ends_it_at_once(tmp_path):

@@ -6,14 +6,14 @@ import os
 import socket
 from contextlib import suppress
 
-__all__ = ["send"]
+__all__ = ["VARIABLE", "send"]
 
-_VARIABLE = "NOTIFY_SOCKET"
+VARIABLE = "NOTIFY_SOCKET"
 
 
 def send(notice: str) -> None:
     """Send a notice, if somebody wants any. One that does not arrive is no reason not to go on."""
-    where = os.environ.get(_VARIABLE, "")
+    where = os.environ.get(VARIABLE, "")
     if not where:
         return
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 from tidegate.broker.broker_record import ProcessRecord
 from tidegate.broker.supervised import message
+from tidegate.gateway import first_token, service_notices
 from tidegate.store.version_readers import now
 
 __all__ = ["Command", "SupervisedProcess"]
@@ -23,6 +25,8 @@ __all__ = ["Command", "SupervisedProcess"]
 _LOG = logging.getLogger("tidegate.supervisor")
 #: Seconds before a process is started again: twice as long each time, unless it had run for a while.
 _FIRST, _LONGEST, _A_WHILE = 0.1, 5.0, 10.0
+#: Variables of the environment that are for the supervisor alone: a secret, and where it tells that it is ready.
+_NOT_PASSED_ON = (first_token.VARIABLE, service_notices.VARIABLE)
 
 
 class Command(NamedTuple):
@@ -57,7 +61,10 @@ class SupervisedProcess:
         wait = _FIRST
         while not self._stopping.is_set():
             began = asyncio.get_running_loop().time()
-            await self._run()
+            try:
+                await self._run()
+            except OSError as error:  # the machine has no room for another process
+                _LOG.error("%s cannot be started: %s", self.name, error.strerror or error)
             if self._stopping.is_set():
                 return
             lasted = asyncio.get_running_loop().time() - began
@@ -74,6 +81,7 @@ class SupervisedProcess:
             stdin=PIPE,
             stdout=PIPE if command.first is not None else None,
             pass_fds=command.descriptors,
+            env={name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON},
             start_new_session=True,  # Ctrl-C is for us
         )
         self._process, self._since = process, now()

@@ -53,6 +53,11 @@ class Outcome(NamedTuple):
     was_interrupted: bool = False
 
 
+def _tell_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _LOG.error("whether the broker is ready cannot be seen", exc_info=error)
+
+
 class Supervisor:
     """Runs the processes of a broker on ``listening``; ``ready`` is called once it matches and delivers."""
 
@@ -83,6 +88,7 @@ class Supervisor:
         processes = [self._runner, *self._gateways]
         keepers = [asyncio.create_task(one.keep()) for one in processes]
         watching = asyncio.create_task(self._become_ready())
+        watching.add_done_callback(_tell_failure)
         try:
             await self._asked.wait()
             service_notices.send("STOPPING=1")
