@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
+from tests.cli.commands import run as cli
 from tests.gateway.broker import client_of, opened, token
 from tidegate.errors import StoreError
 from tidegate.gateway.access import Access
@@ -87,14 +89,14 @@ def test_what_is_left_out_of_a_principal_stays_as_it_is(tmp_path):
             return answer.json()
 
         found = await put(201, read="n > 1", quotas={"subscriptions": 5})
-        assert (found["read"], found["quotas"], found["registered"]) == ("n > 1", {"subscriptions": 5}, False)
+        assert (found["read"], found["quotas"], found["registered"]) == ("n > 1", {"subscriptions": 5}, None)
         assert (await put(200, quotas={"connections": 2}))["read"] == "n > 1"
         assert (await put(200, read=None)) | {"created": 0} == {
             "name": "ann",
             "read": None,
             "quotas": {"connections": 2},
             "created": 0,
-            "registered": False,
+            "registered": None,
         }
         assert (await put(200, quotas=None, read={"op": "=", "args": [{"property": "n"}, 1]}))["quotas"] == {}
         for wrong in ({"quotas": {"speed": 1}}, {"quotas": {"cost": 1}}, {"quotas": {"connections": 0}}, {"reed": "a"}):
@@ -103,6 +105,24 @@ def test_what_is_left_out_of_a_principal_stays_as_it_is(tmp_path):
         assert broker.principals.principal("ann").quotas == {}
 
     run(tmp_path, ask)
+
+
+def test_the_command_line_says_the_same(tmp_path):
+    async def ask(broker, client, root):
+        made = {"principal": "ann", "roles": ["publisher"], "sources": ["z*"], "read": "n > 1"}
+        await client.post("/v1/tokens", json=made, headers=root)
+        await client.put("/v1/principals/ann", json={"quotas": {"queue_size": 5}}, headers=root)
+        broker.registry.register("ann")
+        found = [(await client.get(f"/v1/{what}", headers=root)).json()[what] for what in ("principals", "tokens")]
+        place = str(broker.data.path)
+        said = [cli("principals", "list", place, "--json"), cli("principals", "tokens", "list", place, "--json")]
+        return found, [[json.loads(line) for line in one.stdout.splitlines()] for one in said]
+
+    over_http, by_command = run(tmp_path, ask)
+    for one in itertools.chain.from_iterable(by_command):
+        for name in {"created", "expires", "used"} & one.keys():
+            one[name] = None if one[name] is None else one[name].replace("+00:00", "Z")
+    assert over_http == by_command
 
 
 def test_pages(tmp_path):

@@ -35,13 +35,15 @@ class PrincipalBody(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PrincipalShown(msgspec.Struct):
-    """A principal. Without ``read`` it reads everything."""
+    """A principal. Without ``read`` it reads everything. ``registered`` is the version of the registry since which it
+    has a session.
+    """
 
     name: str
     read: str | dict[str, Any] | bool | None
-    quotas: dict[str, float]
+    quotas: dict[str, int | float]
     created: str
-    registered: bool
+    registered: int | None
 
 
 class PrincipalPage(msgspec.Struct):
@@ -123,9 +125,8 @@ def _find(broker: OpenBroker, name: str) -> Principal | None:
 
 
 def _shown(broker: OpenBroker, one: Principal) -> PrincipalShown:
-    is_registered = broker.registry.registered(one.name) is not None
     created = one.created.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return PrincipalShown(one.name, one.read, dict(one.quotas), created, is_registered)
+    return PrincipalShown(one.name, one.read, dict(one.quotas), created, broker.registry.registered(one.name))
 
 
 _ONE = (BodyForm("application/json", PrincipalShown),)
