@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import ssl
 import struct
 from collections import deque
 from contextlib import suppress
@@ -78,6 +79,7 @@ class FakeBroker:
     requests: list[Request] = field(default_factory=list)
     answers: dict[tuple[str, str], tuple[int, Any]] = field(default_factory=dict)
     """Of what this broker does not do by itself, by method and path."""
+    tls: ssl.SSLContext | None = None
     pings: int = 0
     sent: int = 0
     _in_flight: int = 0
@@ -85,9 +87,9 @@ class FakeBroker:
     async def __aenter__(self) -> FakeBroker:
         self._tasks = set[asyncio.Task[None]]()
         self.changed = asyncio.Condition()
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self.tls)
         host, port = self._server.sockets[0].getsockname()
-        self.url = f"http://{host}:{port}"
+        self.url = f"{'https' if self.tls else 'http'}://{host}:{port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
