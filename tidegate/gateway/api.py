@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tidegate.gateway import (
     announcing,
+    browsing,
     checking,
     event_stream,
     explaining,
@@ -30,6 +31,7 @@ def routes() -> Routes:
     every = [
         *health.ROUTES,
         *publishing.ROUTES,
+        *browsing.ROUTES,
         *subscription_routes.ROUTES,
         *notifications.ROUTES,
         *event_stream.ROUTES,

@@ -35,7 +35,7 @@ class _Waiting:
     __slots__ = ("done", "size", "submission")
 
     def __init__(self, submission: Submission, loop: asyncio.AbstractEventLoop) -> None:
-        self.submission, self.size = submission, len(submission.items)
+        self.submission, self.size = submission, submission.size
         self.done: asyncio.Future[None] = loop.create_future()
 
 

@@ -20,6 +20,7 @@ from tidegate.gateway.problems import RequestError, not_found
 from tidegate.gateway.publication_bodies import FORMS, items_of
 from tidegate.gateway.routes import BodyForm, Route
 from tidegate.gateway.submission import Published, Refused, Submission
+from tidegate.gateway.submission_groups import check_large
 
 if TYPE_CHECKING:
     from tidegate.gateway.open_broker import OpenBroker
@@ -48,7 +49,7 @@ async def publish(broker: OpenBroker, caller: Caller, given: Sequence[Any]) -> P
         limits=validity or broker.log.limits,
     )
     if len(given) > _MANY or validity is not None:  # what is counted is looked at before it is appended
-        await run_sync(submission.prepare, limiter=broker.threads)
+        await run_sync(check_large, submission, limiter=broker.threads)
     found = await broker.appender.append(submission)
     if validity is not None:
         broker.valid_quotas.note(caller.name, validity, found.accepted)

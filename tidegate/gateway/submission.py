@@ -19,6 +19,7 @@ from tidegate.gateway.valid_quotas import QuotaValidity
 from tidegate.model import Publication, micros, moment
 from tidegate.records.json_values import stamp
 from tidegate.store.log import Appended
+from tidegate.store.log_intake import CheckedLots
 from tidegate.store.validity_limits import ValidityLimits
 
 __all__ = ["Lot", "Published", "Refused", "SimpleRecords", "Submission"]
@@ -79,6 +80,8 @@ class Submission:
 
     published: Published | None = None
     error: Exception | None = None
+    checked: CheckedLots | None = None
+    """Its publications as a batch of columns, if they were checked as such before it came to the appender."""
 
     def __init__(
         self,
@@ -89,7 +92,7 @@ class Submission:
         covers: Callable[[str], bool] | None = None,
         limits: ValidityLimits | QuotaValidity | None = None,
     ) -> None:
-        self.items = items
+        self.items, self.size = items, len(items)
         self.latest = _NEVER if latest is None else latest
         self._now, self._limits, self._covers = now, limits, covers
         self._covered = set[str]()

@@ -33,14 +33,27 @@ class CheckedSubmissions(NamedTuple):
     lots: CheckedLots
 
 
+def check_large(submission: Submission) -> None:
+    """Look at all of a submission that is so large that others should not wait for that. Called by any thread."""
+    for found in _checked(_candidates([submission])):
+        submission.checked = found.lots
+        return
+    submission.prepare()
+
+
 def checked_together(group: Sequence[Submission]) -> tuple[list[CheckedSubmissions], list[Submission]]:
     """What of a group could be checked together, and the submissions that are left."""
-    if sum(len(one.items) for one in group) < _ENOUGH:
-        return [], list(group)
-    found = [(one, simple) for one in group if (simple := one.simple_records()) is not None]
-    together = list(_checked(found))
-    taken = {id(one) for some in together for one in some.submissions}
-    return together, [one for one in group if id(one) not in taken]
+    found = [CheckedSubmissions([one], one.checked) for one in group if one.checked is not None]
+    others = [one for one in group if one.checked is None]
+    if sum(len(one.items) for one in others) < _ENOUGH:
+        return found, others
+    found += _checked(_candidates(others))
+    taken = {id(one) for some in found for one in some.submissions}
+    return found, [one for one in others if id(one) not in taken]
+
+
+def _candidates(group: Sequence[Submission]) -> list[_Candidate]:
+    return [(one, simple) for one in group if (simple := one.simple_records()) is not None]
 
 
 def _checked(candidates: Sequence[_Candidate]) -> Iterator[CheckedSubmissions]:
