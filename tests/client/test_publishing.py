@@ -38,7 +38,7 @@ def some(count: int) -> list[dict]:
     return [{"source": "z", "time": "2026-11-15T08:00:00Z", "n": n} for n in range(count)]
 
 
-@examples(60)
+@examples(30)
 @given(script=st.lists(faults, max_size=8), count=st.integers(1, 30), in_flight=st.integers(1, 3))
 def test_each_publication_is_taken_once_whatever_is_lost(script, count, in_flight):
     async def run():

@@ -68,7 +68,7 @@ async def read(broker: FakeBroker, client, count: int, **settings) -> list:
     return found
 
 
-@examples(60)
+@examples(40)
 @given(script=st.lists(faults, max_size=6), count=st.integers(1, 12), first=st.integers(0, 12))
 def test_each_item_comes_once_and_in_order_whatever_breaks(script, count, first):
     async def run():
