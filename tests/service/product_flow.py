@@ -18,6 +18,7 @@ from tidegate.errors import TidegateError
 from tidegate.pipeline import streams
 from tidegate.pipeline.flow import Flow
 from tidegate.pipeline.log_datasource import LogDataSource
+from tidegate.runs.checkpoint import begun
 from tidegate.runs.maintenance import look_after
 from tidegate.runs.queue_sink import QueueSink
 from tidegate.runs.sources import LogSource
@@ -39,7 +40,13 @@ class FlowRunner:
         self._spark, self._data, self._registry, self._lateness = spark, data, registry, lateness
 
     def start(self) -> None:
-        Queues(self._data.queues).close()  # so that readers find some
+        """What the start of a query does first: it notes which versions it needs, and there are queues to be read."""
+        source = LogSource(self._data.log)
+        identity = source.identity_seen_from(str(self._data.checkpoint))
+        cores = self._spark.sparkContext.defaultParallelism
+        known = begun(str(self._data.checkpoint), identity, False, cores, former=source.identity)
+        self._registry.needs(known.query, 0)
+        Queues(self._data.queues).close()
 
     def finish(self) -> None:
         if self._names("offsets") - self._names("commits"):
