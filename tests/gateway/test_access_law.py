@@ -17,10 +17,7 @@ from websockets.sync.client import connect
 from tests.gateway.access_world import World, marks_in
 from tests.gateway.clients import events
 from tests.gateway.live_broker import live
-from tidegate.gateway.api import routes
 
-#: What may be read of the log by requests.
-READ_PATHS = {route.path for route in routes().all if route.method == "GET"}
 PATTERNS = {
     "topk": "topk(3, 'PT1H', n)",
     "together": "together('PT10M', n > 3, m > 3)",
@@ -184,12 +181,24 @@ def check_reading(reader, world, there):
     assert len(reader.get("/v1/sessions")["sessions"]) == 1
     assert session["queues"][0]["last"] == reader.get("/v1/notifications", limit=1)["last"]
     shown = world.may_read(reader.read) & there
-    for path, what in (("/v1/publications", "id-"), ("/v1/sources", "src-"), ("/v1/attributes", "attr-")):
-        if path not in READ_PATHS:
-            continue
-        text = json.dumps(reader.get(path, limit=1000))
+    for path, what, query in (
+        ("/v1/publications", "id-", {"limit": 1000}),
+        ("/v1/sources", "src-", {}),
+        ("/v1/attributes", "attr-", {}),
+    ):
+        text = json.dumps(reader.get(path, **query))
         wanted = {mark for mark in shown if f"{what}{mark}" in json.dumps(world.publications[mark])}
         assert marks_in(text.encode()) == wanted, (path, reader.read)
+    own = {mark for mark in set(world.made) - shown if world.publications[mark]["source"].startswith("src-")}
+    for mark in world.some(own, 2):  # a source that has nothing that may be read is as one that is not there
+        for path in ("/v1/publications", "/v1/attributes"):
+            hidden, none = (reader.client.get(path, params={"source": f"src-{one}"}) for one in (mark, 16 * "0"))
+            assert (hidden.status_code, shape_of(hidden)) == (none.status_code, shape_of(none)), reader.read
+
+
+def shape_of(answer):
+    """What an answer says, but for a position that nobody can read."""
+    return {name: value for name, value in answer.json().items() if name != "next"}
 
 
 def check_asking(reader, world, withdrawn):
