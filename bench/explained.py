@@ -178,8 +178,9 @@ raw sockets; all on the same two cores. Each client has a token of its own and k
 - *clients alone*: the same clients with a server that answers at once, or sends what is read: what they reach at most.
 - *posts of …*: a client posts again when it was answered. Publications have an id, a source, a time, a text and four
   numbers. *bare app*: a Starlette app on uvicorn with the same loop and HTTP implementation, which appends bodies to a
-  file, syncs once for all that wait and answers 202: no token, no check, no dedupe, no runner. Both servers in turn in
-  each round; *ratio* is the median of the rounds' ratios.
+  file, syncs once for all that wait and answers 202: no token, no check, no dedupe, no runner, and it does not look
+  into bodies. The one *that reads JSON* decodes them with Starlette's `request.json()` and writes each publication as a
+  line. The servers take turns in each round; a *ratio* is the median of the rounds' ratios.
 - *post → WebSocket*: from the write of the request to the notification, at a steady rate whatever the answers do. The
   principal is told of every publication; 0.05 of the other subscriptions match one.
 - *notifications to many*: each connection is of a principal of its own, and a publication is for the 100 principals of

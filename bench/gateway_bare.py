@@ -1,8 +1,9 @@
 """A bare Starlette app that makes bodies durable and answers 202: what HTTP and the disk alone allow on this machine.
 
 Bodies that come while a sync is under way are written together and share the next one. There is no access control, no
-check of what is sent and no dedupe. ``python -m bench.gateway_bare FILE PORT`` serves it on the loopback interface with
-the loop and the HTTP implementation of the gateway.
+check of what is sent and no dedupe. ``python -m bench.gateway_bare FILE PORT EVENTS [read]`` serves it on the loopback
+interface with the loop and the HTTP implementation of the gateway; with ``read`` it decodes the JSON that it is sent,
+and writes each publication as a line.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
+import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -53,22 +56,28 @@ class BareLog:
         os.fdatasync(self._file)
 
 
-def application(path: Path, events: int) -> Starlette:
-    """The app; each body is said to have so many events."""
+def application(path: Path, events: int, reads: bool = False) -> Starlette:
+    """The app; each body is said to have so many events. ``reads``: it decodes them, as Starlette does."""
     log = BareLog(path)
     answer = b'{"accepted":%d,"duplicates":0,"refused":[],"ids":{},"position":0}' % events
 
     async def publish(request: Request) -> Response:
-        await log.append(await request.body())
+        await log.append(_lines(await request.json()) if reads else await request.body())
         return Response(answer, 202, media_type="application/json")
 
     return Starlette(routes=[Route("/v1/publications", publish, methods=["POST"])])
 
 
-def _serve(path: Path, port: int, events: int) -> None:
+def _lines(decoded: Any) -> bytes:
+    """Publications as lines of JSON."""
+    given = decoded if isinstance(decoded, list) else [decoded]
+    return b"".join(orjson.dumps(one) + b"\n" for one in given)
+
+
+def _serve(path: Path, port: int, events: int, reads: bool) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: None)  # uvicorn raises it again when it has stopped
     settings = uvicorn.Config(
-        application(path, events),
+        application(path, events, reads),
         host="127.0.0.1",
         port=port,
         loop="uvloop",
@@ -83,4 +92,4 @@ def _serve(path: Path, port: int, events: int) -> None:
 
 
 if __name__ == "__main__":
-    _serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    _serve(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), "read" in sys.argv[4:])

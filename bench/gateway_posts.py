@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,9 +53,15 @@ _RATIO = 0.6
 
 @dataclass
 class _Rounds:
-    gateway: list[Posted]
-    bare: list[Posted]
+    gateway: list[Posted] = field(default_factory=list)
+    bare: list[Posted] = field(default_factory=list)
+    reading: list[Posted] = field(default_factory=list)
+    """Of the bare app that decodes JSON, where that is measured."""
     exact: bool = True
+
+    def ratio(self, to: list[Posted]) -> float:
+        """The median of the rounds' ratios."""
+        return median([ours.rate / theirs.rate for ours, theirs in zip(self.gateway, to, strict=True)])
 
 
 def posts(report: Report, folder: Path, variants: Sequence[Variant], count: int, seconds: float) -> None:
@@ -66,10 +72,12 @@ def posts(report: Report, folder: Path, variants: Sequence[Variant], count: int,
         for number in range(count):
             for variant in variants:
                 say(f"round {number + 1}: {variant.what}, {variant.form}, {variant.clients} clients")
-                rounds = found.setdefault(variant, _Rounds([], []))
+                rounds = found.setdefault(variant, _Rounds())
                 for is_bare in (number % 2 == 0, number % 2 == 1):
                     if is_bare:
-                        _bare(rounds, load, folder, variant, seconds)
+                        rounds.bare.append(_bare(rounds, load, folder, variant, seconds))
+                        if variant.wanted:
+                            rounds.reading.append(_bare(rounds, load, folder, variant, seconds, "read"))
                     else:
                         _gateway(rounds, load, broker, tokens, variant, number, seconds)
     for variant, rounds in found.items():
@@ -96,22 +104,26 @@ def _is_logged(broker: Broker, begin: int, clients: list[PublishRequests], sent:
     return broker.logged(begin) == expected
 
 
-def _bare(rounds: _Rounds, load: LoadProcess, folder: Path, variant: Variant, seconds: float) -> None:
+def _bare(rounds: _Rounds, load: LoadProcess, folder: Path, variant: Variant, seconds: float, *how: str) -> Posted:
     file = folder / "bare"
-    with _bare_app(file, variant.events) as address:
+    with _bare_app(file, variant.events, *how) as address:
         clients = [PublishRequests(address, "none", f"{i}", *variant[1:3]) for i in range(variant.clients)]
         done: Posted = load.call("post", clients, seconds, seconds / 4)
-    sent = sum(client.body_size * count for client, count in zip(clients, done.sent, strict=True))
-    rounds.bare.append(done)
-    rounds.exact &= not done.failed and file.stat().st_size == sent
+    sent = sum(done.sent)
+    expected = sum(client.body_size * count for client, count in zip(clients, done.sent, strict=True))
+    if how:
+        rounds.exact &= not done.failed and file.read_bytes().count(b"\n") == sent * variant.events
+    else:
+        rounds.exact &= not done.failed and file.stat().st_size == expected
     _tell(done.failed)
     file.unlink()
+    return done
 
 
 @contextmanager
-def _bare_app(file: Path, events: int) -> Iterator[Address]:
+def _bare_app(file: Path, events: int, *how: str) -> Iterator[Address]:
     address = free_address()
-    words = ["bench.gateway_bare", str(file), str(address[1]), str(events)]
+    words = ["bench.gateway_bare", str(file), str(address[1]), str(events), *how]
     with started_at(address, words, file.with_suffix(".output")):
         yield address
 
@@ -122,7 +134,6 @@ def _tell(failed: Counter[str]) -> None:
 
 
 def _row(variant: Variant, rounds: _Rounds) -> dict[str, Any]:
-    ratio = median([ours.rate / bare.rate for ours, bare in zip(rounds.gateway, rounds.bare, strict=True)])
     each = np.concatenate([done.latencies for done in rounds.gateway])
     rate = median([done.rate for done in rounds.gateway])
     wanted = f"≥ {variant.wanted:,.0f} publications/s, ≥ {_RATIO} × bare" if variant.wanted else None
@@ -133,7 +144,9 @@ def _row(variant: Variant, rounds: _Rounds) -> dict[str, Any]:
         "posts": rate,
         "rate": rate * variant.events,
         "bare": median([done.rate for done in rounds.bare]) * variant.events,
-        "ratio": ratio,
+        "ratio": rounds.ratio(rounds.bare),
+        "reading": median([done.rate for done in rounds.reading]) * variant.events if rounds.reading else None,
+        "reading_ratio": rounds.ratio(rounds.reading) if rounds.reading else None,
         "p50": 1e3 * float(np.percentile(each, 50)),
         "p99": 1e3 * float(np.percentile(each, 99)),
         "clients": 100 * median([done.cpu for done in rounds.gateway]),
@@ -141,4 +154,5 @@ def _row(variant: Variant, rounds: _Rounds) -> dict[str, Any]:
         "remark": f"bare: clients {100 * median([done.cpu for done in rounds.bare]):.0f} % of a core",
         "posts of each round": [round(done.rate, 1) for done in rounds.gateway],
         "posts of each round, bare": [round(done.rate, 1) for done in rounds.bare],
+        "posts of each round, bare and reading": [round(done.rate, 1) for done in rounds.reading],
     }
