@@ -116,7 +116,12 @@ def test_one_bad_item_refuses_itself_only(post):
         "source": [{**ONE, "source": "x1"}],
         "ahead": [{**ONE, "time": "9999-12-31T23:59:59Z"}, {**ONE, "time": "2026-11-01T08:05:00Z"}],
         "validity": [{**ONE, "valid_until": "2026-12-02T08:00:00Z"}],
-        "limit": [{**ONE, "nest": nest}, {**ONE, **{f"n{i}": 1 for i in range(1001)}}, {**ONE, "n" * 1025: 1}],
+        "limit": [
+            {**ONE, "nest": nest},
+            {"wide": {f"n{i}": i for i in range(2000)}},
+            {**ONE, **{f"n{i}": 1 for i in range(1001)}},
+            {**ONE, "n" * 1025: 1},
+        ],
         "publication": [
             {**ONE, "id": ""},
             {**ONE, "id": 5},

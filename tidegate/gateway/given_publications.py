@@ -18,6 +18,8 @@ __all__ = ["DEEPEST", "MOST_ATTRIBUTES", "Limit", "Unreadable", "made_publicatio
 
 #: Attributes of one publication, and objects within objects.
 MOST_ATTRIBUTES, DEEPEST = 1000, 16
+#: Names of one object at most, fields and what is null included.
+_MOST_NAMES_GIVEN = MOST_ATTRIBUTES + 50
 #: The members of objects that are values: points, timestamps and dates.
 _VALUES: tuple[Collection[str], ...] = ({"lon", "lat"}, {"type", "coordinates"}, {"timestamp"}, {"date"})
 
@@ -44,6 +46,9 @@ def made_publication(item: Any) -> Publication:
     """The publication that an item is, or a ``TidegateError``."""
     if not isinstance(item, dict):
         raise PublicationError("an object", shown(item))
+    _expect_few(item)
+    if isinstance(inner := item.get("attributes"), dict):
+        _expect_few(inner)
     record = item
     if dict in map(type, item.values()) and _is_nested(item):
         record = _flat(item)
@@ -51,6 +56,12 @@ def made_publication(item: Any) -> Publication:
     if found.attributes:
         _expect_small(found)
     return found
+
+
+def _expect_few(given: Mapping[str, Any]) -> None:
+    """Refuse very many names before anything is done with each of them."""
+    if len(given) > _MOST_NAMES_GIVEN:
+        raise Limit(f"at most {MOST_ATTRIBUTES:,} attributes", f"{len(given):,} names")
 
 
 def _expect_small(found: Publication) -> None:
@@ -117,3 +128,4 @@ def _put_once(found: dict[str, Any], name: str, value: Any) -> None:
     if name in found:
         raise PublicationError("each attribute once", "two", f"attribute {shown(name)}")
     found[name] = value
+    _expect_few(found)

@@ -38,6 +38,8 @@ def as_publications(given: Given, zone: TimeZone | None = None) -> list[Publicat
 
     Times without a time zone are in ``zone``, except those of a table, which ``ArrowBatch`` looks at.
     """
+    if type(given) is list and set(map(type, given)) == {Publication}:
+        return given.copy()
     if isinstance(given, pa.Table | pa.RecordBatch):
         return given
     if isinstance(given, Publication):
