@@ -11,6 +11,7 @@ from tidegate import array_bundle
 from tidegate.broker import backup_manifest, batch_record
 from tidegate.engine import shards_record
 from tidegate.errors import SnapshotError, StoreError
+from tidegate.gateway import shared_numbers
 from tidegate.index import snapshot
 from tidegate.patterns import arrays
 from tidegate.pipeline import begun_batches
@@ -90,6 +91,7 @@ def test_the_page_has_the_number_of_every_format():
         "`batches.json`": str(begun_batches._FORMAT),
         "`….journal` and `….queues`": f"`{queue_frames._MAGIC.decode()}` in every frame",
         "which files queues have": str(queue_files._FORMAT),
+        "`run/numbers/….json`": str(shared_numbers._FORMAT),
         "the manifest of a backup": str(backup_manifest._FORMAT),
         "`….base`": str(queue_directory._FORMAT),
         "`….valid`": str(valid_files._FORMAT),
