@@ -32,7 +32,7 @@ def serve(
         Path | None, typer.Argument(metavar="[CONFIG]", help="A TOML file that says more than the options do.")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Where all is kept; made if need be. Without a file ./tidegate-data.")
+        Path | None, typer.Option(help="Where all is kept; made if need be. If nothing is said, ./tidegate-data.")
     ] = None,
     listen: Annotated[
         str | None, typer.Option(help="A port, or address:port; 127.0.0.1:8400 if nothing is said.")
@@ -68,7 +68,7 @@ def serve(
     found = settings.made()
     assert found is not None, "a broker has a data directory, as was checked"
     log_to_standard_error("broker")
-    _serve(settings, read, found, _runner_command(config, found, data, runner))
+    _serve(settings, read, found, _runner_command(config, found))
 
 
 def _reader(file: Path | None, data: Path | None, runner: str | None, more: dict[str, Any]) -> Callable[[], Config]:
@@ -89,9 +89,8 @@ def _reader(file: Path | None, data: Path | None, runner: str | None, more: dict
         DataDirectory.made(where, wanted)
         return partial(load, where, {"serve": more})
     run = {"data": None if data is None else str(data.absolute()), "runner": runner}
-    return partial(
-        load, file, {"run": {name: value for name, value in run.items() if value is not None}, "serve": more}
-    )
+    instead = {"run": {name: value for name, value in run.items() if value is not None}, "serve": more}
+    return partial(load, file, instead, {"run": {"data": str(_DATA.absolute())}})
 
 
 def _check(settings: Config, file: Path | None) -> None:
@@ -100,21 +99,16 @@ def _check(settings: Config, file: Path | None) -> None:
     from tidegate.runs.source_sections import LogInput
 
     at = f"{file}"
-    if settings.run.data is None:
-        raise SettingError("a data directory: --data, or data in the section [run]", "none", at)
+    assert settings.run.data is not None, "what holds where the file has none"
     if not isinstance(settings.source, LogInput) or settings.source.path != str(Path(settings.run.data, "log")):
         raise SettingError("no [source] but the log of the data directory", "another one", at)
     if not any(isinstance(sink, QueuesOutput) for sink in settings.sinks):
         raise SettingError("a sink of type queues", "none", at)
 
 
-def _runner_command(file: Path | None, found: DataDirectory, data: Path | None, runner: str | None) -> list[str]:
-    command = ["-m", "tidegate", "run", str(found.path if file is None else file.absolute()), "--supervised"]
-    if file is not None and data is not None:
-        command += ["--data", str(found.path)]
-    if file is not None and runner is not None:
-        command += ["--runner", runner]
-    return command
+def _runner_command(file: Path | None, found: DataDirectory) -> list[str]:
+    place = str(found.path if file is None else file.absolute())
+    return ["-m", "tidegate", "run", place, "--data", str(found.path), "--runner", found.runner, "--supervised"]
 
 
 def _serve(settings: Config, read: Callable[[], Config], found: DataDirectory, runner: list[str]) -> None:

@@ -91,6 +91,7 @@ class Supervisor:
         watching.add_done_callback(_tell_failure)
         try:
             await self._asked.wait()
+            _LOG.info("stopping; a second Ctrl-C ends the broker at once")
             service_notices.send("STOPPING=1")
             self._listening.close()
             for one in processes:

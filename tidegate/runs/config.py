@@ -214,17 +214,22 @@ class Config:
                 sink.function.find()
 
 
-def load(file: Path, instead: Mapping[str, Mapping[str, Any]] | None = None) -> Config:
+_Keys = Mapping[str, Mapping[str, Any]]
+
+
+def load(file: Path, instead: _Keys | None = None, otherwise: _Keys | None = None) -> Config:
     """Read and check a file; the first mistake is an error that names its place. Instead of a file it may be a data
-    directory, which is then all there is to say. ``instead`` has keys of sections that replace those of the file.
+    directory, which is then all there is to say. ``instead`` has keys of sections that replace those of the file,
+    ``otherwise`` those that hold where the file has none.
     """
     whole = KeyPosition(file, "")
     found = DataDirectory.found(file)
     given: dict[str, Any] = (
         _parsed(file) if found is None else {"run": {"data": str(found.path), "runner": found.runner}}
     )
-    for name, keys in (instead or {}).items():
-        given = {**given, name: {**table(given.get(name, {}), whole.key(name)), **keys}}
+    for name in {**(instead or {}), **(otherwise or {})}:
+        said = table(given.get(name, {}), whole.key(name))
+        given = {**given, name: {**(otherwise or {}).get(name, {}), **said, **(instead or {}).get(name, {})}}
     given = _with_data(given, whole)
     for name in given:
         choice(dict.fromkeys(("source", "sinks", *SECTIONS)), name, KeyPosition(file, f"[{name}]"))
