@@ -15,6 +15,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.gateway.clients import Client, events
 from tests.gateway.live_broker import live
 from tests.gateway.test_notifications import publications
+from tidegate.broker.open_queues import OpenQueues
+from tidegate.broker.sessions import Sessions
 from tidegate.gateway import channels, notifications
 
 
@@ -204,6 +206,21 @@ def test_quotas_and_room_for_connections(tmp_path):
                 pass
             assert refused.value.response.status_code == 429
         until(lambda: broker.broker.delivery.connections == 0)
+        with Client(broker, "ann") as socket:
+            assert socket.receive()["type"] == "hello"
+
+
+def test_a_quota_counts_the_connections_to_other_gateways(broker):
+    broker.register("ann")
+    broker.broker.principals.put("ann", quotas={"connections": 1})
+    with OpenQueues(broker.broker.config) as queues, Sessions(queues, broker.broker.registry) as other:
+        elsewhere = other.connect("ann")
+        other.flush()
+        with pytest.raises(InvalidStatus) as refused, Client(broker, "ann"):
+            pass
+        assert refused.value.response.status_code == 429
+        elsewhere.close()
+        other.flush()
         with Client(broker, "ann") as socket:
             assert socket.receive()["type"] == "hello"
 

@@ -60,11 +60,32 @@ def test_wrong_messages_are_refused_and_nothing_else_happens(broker):
             ('{"type": "ack", "upto": 1000}', "setting"),
             ('{"type": "publish"}', "message"),
             (b"{}", "message"),
+            ("[" * 100_000, "body"),
+            ('{"type": "publish", "publication": {"a": ' + "[" * 100_000, "json"),
         ]:
             socket.send_raw(message)
             answer = socket.receive()
             assert (answer["type"], answer["code"]) == ("error", code), answer
         assert socket.ask("ping") == {"type": "accepted"}
+
+
+def test_a_message_that_is_too_large_closes_the_connection(tmp_path):
+    with live(tmp_path, "[serve]\nmax_body = 1000\n") as broker, Client(broker, "pub", "publisher") as socket:
+        assert socket.receive()["type"] == "hello"
+        assert socket.ask("publish", publication={"id": "p", "source": "z", "text": 800 * "x"})["type"] == "accepted"
+        socket.send("publish", publication={"id": "q", "text": 1000 * "x"})
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.receive()
+        assert closed.value.rcvd.code == 1009
+
+
+def test_messages_that_come_too_often_are_refused(tmp_path):
+    few = "[serve]\nrequests_per_second = 1\n"
+    with live(tmp_path, few) as broker, Client(broker, "pub", "publisher") as socket:
+        assert socket.receive()["type"] == "hello"
+        answers = [socket.ask("ping", ref=number) for number in range(3)]
+        assert [answer["ref"] for answer in answers] == [0, 1, 2]
+        assert (answers[0]["type"], answers[2]["status"], answers[2]["code"]) == ("accepted", 429, "rate")
 
 
 def test_handshakes_that_are_refused(broker):

@@ -350,6 +350,11 @@ class Sessions(Closing):
             self.flush()
         return presences(self._queues, self._clock(), after=after, limit=limit)
 
+    def elsewhere(self, principal: str) -> int:
+        """How many connections a principal has to other processes, as these have said."""
+        found = self._records.connections(self._clock(), [principal])
+        return sum(one.gateway != self.gateway for one in found)
+
     def present(self, principal: str) -> SessionPresence:
         """How the session of one principal stands."""
         self._registered.follow()

@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -129,7 +130,8 @@ class Delivery:
             return channel
         try:
             _, sessions = await self.opened()
-            channel.connection = await run_sync(_connected, sessions, caller.name, after, limiter=self._broker.threads)
+            work = partial(self._connected, sessions, caller, after, self._of_principal[caller.name])
+            channel.connection = await run_sync(work, limiter=self._broker.threads)
         except BaseException:
             self._exit(caller.name)
             raise
@@ -167,10 +169,27 @@ class Delivery:
             self._broker.counts.add("connections_refused", "max_connections")
             raise RequestError(503, "busy", f"at most {limits.max_connections:,} connections", "one more")
         if most is not None and self._of_principal[caller.name] >= most:
-            self._broker.counts.add("connections_refused", "quota")
-            raise RequestError(429, "quota", f"at most {most:,g} connections of {caller.name}", "one more")
+            raise self._beyond_quota(caller)
         self._count += 1
         self._of_principal[caller.name] += 1
+
+    def _beyond_quota(self, caller: Caller) -> RequestError:
+        self._broker.counts.add("connections_refused", "quota")
+        most = caller.quotas["connections"]
+        return RequestError(429, "quota", f"at most {most:,g} connections of {caller.name}", "one more")
+
+    def _connected(self, sessions: Sessions, caller: Caller, after: str | None, here: int) -> Connection:
+        """A connection of a caller, who gets a session if it has none; called in a thread. Those that the caller has to
+        other gateways count as well.
+        """
+        most = caller.quotas.get("connections")
+        if most is not None and sessions.elsewhere(caller.name) + here > most:
+            raise self._beyond_quota(caller)
+        try:
+            return sessions.connect(caller.name, after=after)
+        except SessionError:
+            sessions.register(caller.name)
+            return sessions.connect(caller.name, after=after)
 
     def _exit(self, principal: str) -> None:
         self._count -= 1
@@ -269,12 +288,3 @@ class Delivery:
                     channel.end(REVOKED)
                 if at % _BEATS == _BEATS - 1:
                     await asyncio.sleep(0)
-
-
-def _connected(sessions: Sessions, principal: str, after: str | None) -> Connection:
-    """A connection of a principal, which gets a session if it has none."""
-    try:
-        return sessions.connect(principal, after=after)
-    except SessionError:
-        sessions.register(principal)
-        return sessions.connect(principal, after=after)
