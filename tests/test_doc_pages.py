@@ -1,13 +1,16 @@
 """The tutorial and the how-tos are run from top to bottom, each in a directory of its own; all pages lead somewhere.
 
-A page is a session: its Python blocks share their variables, its console blocks run the command line, and a block
-behind "Save this as `name`:" becomes that file. A page with the address of a broker is run beside one.
+A page is a session: its Python blocks share their variables, its console blocks run the command line, its bash blocks
+run in a shell, and a block behind "Save this as `name`:" becomes that file. A page with the address of a broker is run
+beside one.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,15 +64,32 @@ def run_commands(text: str) -> None:
             assert re.fullmatch(wanted, shown, re.DOTALL), (command, shown)
 
 
+def run_shell(text: str, environment: dict[str, str]) -> dict[str, str]:
+    """Run a script. Lines that begin with # are what it prints, where … stands for anything; return what it exports."""
+    done = subprocess.run(
+        ["bash", "-euc", f"{text}\nenv -0 > .exported"], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, (text, done.stderr)
+    promised = "\n".join(line[2:] for line in text.splitlines() if line == "#" or line.startswith("# "))
+    if promised:
+        shown, wanted = done.stdout.strip(), re.escape(promised).replace("…", ".*")
+        assert re.fullmatch(wanted, re.sub(r"\}\n?(?=\{)", "}\n", shown), re.DOTALL), (text, shown)
+    exported = Path(".exported").read_text("utf-8").split("\0")
+    return dict(pair.split("=", 1) for pair in exported if "=" in pair)
+
+
 def run_page(page: Path, capsys: pytest.CaptureFixture[str], address: str = "") -> None:
     """Run a page; where it needs a broker, the one at ``address``."""
     variables: dict[str, object] = {"__name__": "__main__"}
+    environment = dict(os.environ)
     text = page.read_text("utf-8")
     for file, kind, body in _STEP.findall(text.replace(ADDRESS, address) if address else text):
         if file:
             Path(file).write_text(body, "utf-8")
         elif kind == "console":
             run_commands(body)
+        elif kind == "bash":
+            environment |= run_shell(body, environment)
         elif kind == "python":
             capsys.readouterr()
             exec(compile(body, name(page), "exec", dont_inherit=True), variables)

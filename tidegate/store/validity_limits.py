@@ -43,8 +43,9 @@ class ValidityLimits(NamedTuple):
     def refusal(self, valid_until: int, now: int) -> PublicationError | None:
         """Why a publication that is valid so long is refused; None if it is not."""
         if valid_until > now + self.max_validity // _MICROSECOND:
+            most = self.max_validity / timedelta(days=1)
             got = f"{(valid_until - now) / 86_400_000_000:.1f} days"
-            return PublicationError(f"a valid_until at most {self.max_validity} away", got)
+            return PublicationError(f"a valid_until at most {most:g} days away", got)
         if valid_until > now and self.is_full():
             return PublicationError("no valid_until", "one, while there is no more room for what is valid")
         return None
