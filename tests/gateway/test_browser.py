@@ -65,7 +65,8 @@ def pages(tmp_path):
 
 def test_a_browser_listens(browser, pages, tmp_path):
     directory, origin = pages
-    [page_of_the_how_to] = re.findall(r"```html\n(.*?)```", (DOCS / "howto" / "broker.md").read_text("utf-8"), re.DOTALL)
+    how_to = (DOCS / "howto" / "broker.md").read_text("utf-8")
+    [page_of_the_how_to] = re.findall(r"```html\n(.*?)```", how_to, re.DOTALL)
     with (
         served(tmp_path, text=f'origins = ["{origin}"]\n') as broker,
         httpx.Client(base_url=broker.url, headers=broker.headers, timeout=60) as client,
