@@ -20,7 +20,7 @@ import pytest
 from tests.gateway.retrying_clients import Publisher, Subscriber, drawn, retried
 from tests.gateway.served import TOKEN, Broker
 
-PATIENCE = 90.0
+PATIENCE = 180.0
 
 
 @dataclass
