@@ -287,3 +287,24 @@ def test_a_second_interruption_ends_it_at_once(tmp_path):
         assert "did not stop in time" not in broker.log.read_text()
     finally:
         broker.end()
+
+
+@pytest.mark.spark
+def test_a_broker_with_the_runner_spark(tmp_path):
+    """It delivers, goes on after its runner was killed, and all of it ends with its supervisor: Java, too."""
+    with served(tmp_path, runner="spark") as found:
+        where = {"where": "a >= 0"}
+        assert httpx.put(f"{found.url}/v1/subscriptions/s", json=where, headers=found.headers).status_code == 201
+        assert publish(found.url, TOKEN).status_code == 202
+        os.kill(found.processes["runner"], signal.SIGKILL)
+        assert publish(found.url, TOKEN).status_code == 202
+
+        def numbers():
+            page = httpx.get(f"{found.url}/v1/notifications?wait=20", headers=found.headers, timeout=60).json()
+            return [item["number"] for item in page["notifications"]]
+
+        until(lambda: numbers() == [1, 2])
+        family = found.processes.family()
+        assert any("java" in one.name() for one in family)
+        os.kill(found.processes.supervisor, signal.SIGKILL)
+        assert gone(family)
