@@ -55,7 +55,8 @@ class Twins:
         self.patch.setattr(live_shard, "_MAPPED", {})
         self.patch.setattr(combine, "_MOST_STEPS", most_parts)
         self.patch.setattr(log_planner, "_ALONE", 4)
-        self.lane = Lane(directory, lateness, count)
+        # Nothing has expired when it is appended: an engine does not judge that.
+        self.lane = Lane(directory, lateness, count, now=tg.model.micros(at(-3600)))
         settings = {} if keep is None else {"keep": keep * SECOND}
         if keep is not None:
             self.lane.set(keep=int(keep * 1e6))

@@ -261,13 +261,13 @@ def test_the_hash_is_the_one_that_is_published():
 
 def test_what_is_valid_for_too_long_is_refused(tmp_path):
     full = [False]
-    limits = ValidityLimits(timedelta(seconds=100), lambda: full[0])
+    limits = ValidityLimits(timedelta(hours=12), lambda: full[0])
     with Log(tmp_path, clock=lambda: BEGIN, limits=limits) as log:
-        assert log.append([_valid("a", 100), _valid("b", -5)]).accepted == 2
-        with pytest.raises(PublicationError, match=r"at most 0:01:40 away; got .* days; at item 1"):
-            log.append([_valid("c", 0), _valid("d", 101)])
+        assert log.append([_valid("a", 43_200), _valid("b", -5)]).accepted == 2
+        with pytest.raises(PublicationError, match=r"at most 0.5 days away; got 0.75 days; at item 1"):
+            log.append([_valid("c", 0), _valid("d", 64_800)])
         with pytest.raises(PublicationError, match="at item 0"):
-            log.append(rows(["e"], valid_until=[_valid("e", 101).valid_until]))
+            log.append(rows(["e"], valid_until=[_valid("e", 43_201).valid_until]))
         full[0] = True
         with pytest.raises(PublicationError, match="no more room for what is valid"):
             log.append(_valid("f", 1))

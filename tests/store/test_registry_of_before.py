@@ -98,8 +98,8 @@ def test_a_registry_of_before_is_opened_and_has_it_all(old, know):
         assert registry.subscribe(told) == 6
         assert [*registry][1:] == [registry.subscription("ann/red"), told]
         assert registry.recipients([1, 6]) == {
-            1: ("s1", "ann", "stream", "all"),
-            6: ("told", "bob", "webhook:w", ("a",)),
+            1: ("s1", "ann", "stream", "all", False),
+            6: ("told", "bob", "webhook:w", ("a",), False),
         }
     with Registry(old) as registry:
         assert len(registry) == 3

@@ -143,7 +143,7 @@ class View:
         publications that had ``expired``, only the owners that want these.
         """
         matches = self.index.match(batch)
-        is_active = self._until is None and np.min(versions) >= self._newest
+        is_active = self._until is None and np.min(versions, initial=self._newest) >= self._newest
         if not len(matches.owners) or (is_active and expired is None):
             return matches
         start, owners = matches

@@ -16,7 +16,7 @@ from tidegate.errors import PublicationError
 
 __all__ = ["ValidityLimits"]
 
-_MICROSECOND = timedelta(microseconds=1)
+_DAY, _MICROSECOND = timedelta(days=1), timedelta(microseconds=1)
 
 
 def _never() -> bool:
@@ -43,9 +43,8 @@ class ValidityLimits(NamedTuple):
     def refusal(self, valid_until: int, now: int) -> PublicationError | None:
         """Why a publication that is valid so long is refused; None if it is not."""
         if valid_until > now + self.max_validity // _MICROSECOND:
-            most = self.max_validity / timedelta(days=1)
-            got = f"{(valid_until - now) / 86_400_000_000:.1f} days"
-            return PublicationError(f"a valid_until at most {most:g} days away", got)
+            most, got = self.max_validity / _DAY, (valid_until - now) * _MICROSECOND / _DAY
+            return PublicationError(f"a valid_until at most {most:g} days away", f"{got:g} days")
         if valid_until > now and self.is_full():
             return PublicationError("no valid_until", "one, while there is no more room for what is valid")
         return None
