@@ -8,12 +8,14 @@ import anyio
 import httpx
 import msgspec
 import pytest
+from starlette.requests import Request
 from starlette.responses import Response
 
 from tests.gateway.broker import opened, token
 from tidegate.gateway.access import Access
 from tidegate.gateway.api_request import json_response
 from tidegate.gateway.application import Application
+from tidegate.gateway.bodies import BodyBudget, read_body
 from tidegate.gateway.parameters import LIMIT
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.rates import Rates
@@ -125,6 +127,7 @@ def test_bodies_within_limits(ask):
     assert ask("POST", "/v1/things", content=packed, headers={"Content-Encoding": "gzip"}).json() == {"number": 2}
     problem_of(ask("POST", "/v1/things", content=packed[:-4], headers={"Content-Encoding": "gzip"}), 400, "body")
     problem_of(ask("POST", "/v1/things", content=b"x", headers={"Content-Encoding": "gzip"}), 400, "body")
+    problem_of(ask("POST", "/v1/things", content=packed + packed, headers={"Content-Encoding": "gzip"}), 400, "body")
     problem_of(ask("POST", "/v1/things", content=b"x", headers={"Content-Encoding": "br"}), 415, "encoding")
     few = "[serve]\nmax_body = 100\n"
     problem_of(ask("POST", "/v1/things", few, content=b" " * 101), 413, "too_large")
@@ -136,6 +139,28 @@ def test_bodies_within_limits(ask):
     answer = ask("POST", "/v1/things", busy, content=b" " * 101)
     problem_of(answer, 503, "busy")
     assert answer.headers["retry-after"] == "1"
+
+
+def test_others_have_their_turn_while_a_body_is_decompressed(tmp_path):
+    async def turns():
+        async def take_turns():
+            while True:
+                taken.append(None)
+                await anyio.sleep(0)
+
+        async def receive():
+            return {"type": "http.request", "body": packed}
+
+        request = Request({"type": "http", "headers": [(b"content-encoding", b"gzip")]}, receive)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take_turns)
+            with BodyBudget(1 << 30).lent() as loan:
+                assert len(await read_body(request, loan, 1 << 24, 30)) == 1 << 24
+            tasks.cancel_scope.cancel()
+
+    packed, taken = gzip.compress(bytes(1 << 24)), []
+    anyio.run(turns)
+    assert len(taken) > 100
 
 
 def test_bodies_that_are_not_as_they_should_be(ask):

@@ -118,13 +118,19 @@ def _taken(chunk: bytes, size: int, loan: Loan, most: int) -> int:
 async def _decompressed(request: Request, encoding: str, most: int) -> AsyncIterator[bytes]:
     if encoding not in ("gzip", "deflate"):
         raise RequestError(415, "encoding", "gzip or deflate as Content-Encoding", shown(encoding))
-    stream = zlib.decompressobj(wbits=31 if encoding == "gzip" else 15)
+    stream, received = zlib.decompressobj(wbits=31 if encoding == "gzip" else 15), 0
     try:
         async for chunk in request.stream():
-            rest = chunk
+            rest, received = chunk, received + len(chunk)
+            if received > most:
+                raise _too_large(most)
             while rest and not stream.eof:
                 yield stream.decompress(rest, min(most + 1, 1 << 16))
                 rest = stream.unconsumed_tail
+                await asyncio.sleep(0)  # a few bytes may become many, and others have their turn between them
+            if rest or stream.unused_data:  # publications, perhaps, that nobody must take for accepted
+                expected = f"a body that is compressed with {encoding}, as one member"
+                raise RequestError(400, "body", expected, "more behind its end")
         yield stream.flush()
     except (zlib.error, gzip.BadGzipFile, EOFError) as wrong:
         raise RequestError(400, "body", f"a body that is compressed with {encoding}", str(wrong)) from None
