@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 
 import tidegate as tg
 from tests.patterns.past_events import counted
-from tests.patterns.strategies import in_order, lasting, pieces, thrown
+from tests.patterns.strategies import at, in_order, lasting, pieces, thrown
 from tests.pipeline.lane import SECOND, rows
 from tests.pipeline.past_twins import WHERE, part, subscriptions
 from tests.registered import registered
@@ -24,7 +24,8 @@ def test_a_flow_that_is_stopped_and_started_again(spark, tmp_path, monkeypatch):
     """Log, flow and Parquet; a restart while events run, without the arrays that the first run has left."""
     dice, forgotten = thrown(7), flow_module.forget
     registry = tg.Registry(tmp_path / "registry.db")
-    log = tg.Log(tmp_path / "log", version=lambda: registry.version)
+    # Nothing has expired when it is appended: an engine does not judge that.
+    log = tg.Log(tmp_path / "log", version=lambda: registry.version, clock=lambda: tg.model.micros(at(-3600)))
     engine, expected = tg.Engine(keep=12 * SECOND), []
     stream = lasting(dice, 160, 160, disorder=0)
     wrong = [part("END", f"none{i}", 10_000) for i in range(3)]  # END of what never started
