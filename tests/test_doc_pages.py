@@ -111,6 +111,16 @@ def test_the_page_runs_beside_a_broker(page, tmp_path, monkeypatch, capsys):
         run_page(page, capsys, broker.url)
 
 
+def test_the_first_page_runs_beside_a_broker(tmp_path, monkeypatch):
+    """What it asks of one; ``test_docs`` runs its other blocks."""
+    monkeypatch.chdir(tmp_path)
+    scripts = [body for _, kind, body in _STEP.findall((ROOT / "README.md").read_text("utf-8")) if kind == "bash"]
+    assert scripts
+    with served(tmp_path, token=BROKER_TOKEN) as broker:
+        for script in scripts:
+            run_shell(script.replace(ADDRESS, broker.url), dict(os.environ))
+
+
 @pytest.mark.parametrize("page", list(filter(needs_spark, SESSIONS)), ids=name)
 def test_the_page_runs_on_spark(page, tmp_path, monkeypatch, capsys, spark):
     monkeypatch.chdir(tmp_path)

@@ -315,6 +315,13 @@ def test_the_registry_examples_compile():
         assert len(subscribed(known.example)) == 1
 
 
+def test_the_glossary_has_each_word_once_and_few_of_them():
+    table = ARCHITECTURE.split("## Glossary\n", 1)[1].split("\n## ", 1)[0]
+    words = re.findall(r"^\| ([^|]+) \| ", table, re.MULTILINE)[1:]
+    assert len(words) == len(set(words))
+    assert len(words) <= 25
+
+
 def test_the_module_map_is_the_modules():
     mapped = set(re.findall(r"^    ([a-z_]+(?:/|\.py)) ", ARCHITECTURE, re.MULTILINE))
     there = {p.name + "/" for p in (ROOT / "tidegate").iterdir() if (p / "__init__.py").exists()}

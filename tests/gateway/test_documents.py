@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from pathlib import Path
+from typing import get_args
 
 import anyio
 import pytest
@@ -13,10 +14,13 @@ from openapi_spec_validator import validate
 
 from tests.gateway.broker import client_of, opened
 from tidegate.errors import CATALOGUE
+from tidegate.gateway import delivered_messages
 from tidegate.gateway.api import routes
+from tidegate.gateway.websocket_messages import ClientMessage
 
 ROOT = Path(__file__).parents[2]
 ERRORS = (ROOT / "docs" / "ERRORS.md").read_text("utf-8").split("\n## What a broker answers\n", 1)[1]
+STABILITY = (ROOT / "docs" / "STABILITY.md").read_text("utf-8")
 GATEWAY = sorted((ROOT / "tidegate" / "gateway").glob("*.py"))
 #: What makes a code: the name that is called, and where the status and the code stand. "item" is the status of what
 #: refuses one publication of several.
@@ -103,3 +107,17 @@ def test_classes_of_errors_of_the_gateway_have_codes_that_are_documented():
     text = "\n".join(path.read_text("utf-8") for path in GATEWAY)
     codes = set(re.findall(r'^    code = "(\w+)"$', text, re.MULTILINE))
     assert codes - {"request"} <= set(CATALOGUE)
+
+
+def test_close_codes_are_documented():
+    text = "\n".join(path.read_text("utf-8") for path in GATEWAY)
+    made = set(re.findall(r"\bEnding\((\d{4}), ", text))
+    assert len(made) > 4
+    assert made <= set(re.findall(r"^\| (\d{4}) \|", STABILITY, re.MULTILINE))
+
+
+def test_types_of_messages_are_documented():
+    kinds = *get_args(ClientMessage), *get_args(delivered_messages.Item)
+    others = delivered_messages.Hello, delivered_messages.Lagging, delivered_messages.Accepted
+    for kind in (*kinds, *others, delivered_messages.Refused):
+        assert f"`{kind.__struct_config__.tag}`" in STABILITY
