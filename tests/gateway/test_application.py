@@ -129,6 +129,9 @@ def test_bodies_within_limits(ask):
     problem_of(ask("POST", "/v1/things", content=b"x", headers={"Content-Encoding": "gzip"}), 400, "body")
     problem_of(ask("POST", "/v1/things", content=packed + packed, headers={"Content-Encoding": "gzip"}), 400, "body")
     problem_of(ask("POST", "/v1/things", content=b"x", headers={"Content-Encoding": "br"}), 415, "encoding")
+    objects = "[serve]\nmax_publications = 3\n"
+    problem_of(ask("POST", "/v1/things", objects, content=b"[" * 100_000), 413, "too_large")
+    assert ask("POST", "/v1/things", json={"number": 3, "name": 70_000 * "x"}).json() == {"number": 3}
     few = "[serve]\nmax_body = 100\n"
     problem_of(ask("POST", "/v1/things", few, content=b" " * 101), 413, "too_large")
     bomb = gzip.compress(b" " * 10_000_000)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
+from itertools import pairwise
+from time import monotonic
 
 import anyio
 import orjson
@@ -11,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 from tests.gateway.broker import client_of, opened, token
+from tidegate.gateway.api_request import ApiRequest
 from tidegate.gateway.free_room import FreeRoom
+from tidegate.gateway.publication_bodies import items_of
 from tidegate.store.log_rows import LogRows
 
 ONE = {"id": "a", "source": "z1", "time": "2026-11-01T08:00:00Z", "no2": 41}
@@ -302,6 +306,42 @@ def test_too_much_at_once(post):
     for answer in many[:-2]:
         problem(answer, 413, "too_large")
     problem(post(("application/json", b" " * 200_001), text=text)[0], 413, "too_large")
+    headers = {f"ce-{name}": "1.0" for name in ("specversion", "id", "source", "type")}
+    problem(
+        post(("application/json", b"[" + b"[]," * 60_000 + b"[]]"), text=text, headers=headers)[0], 413, "too_large"
+    )
+
+
+def test_others_are_served_while_a_few_bytes_of_arrow_become_many_objects(tmp_path):
+    empty = pa.StructArray.from_buffers(pa.struct([]), 50_000, [None])
+    kind, body = stream_of(pa.table({f"c{i}": empty for i in range(20)}))
+    turns = list[float]()
+
+    async def take_turns():
+        while True:
+            turns.append(monotonic())
+            await anyio.sleep(0.001)
+
+    async def asked():
+        request = ApiRequest({"type": "http", "method": "POST", "headers": [(b"content-type", kind.encode())]}, receive)
+        request.broker = broker
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(take_turns)
+            await anyio.sleep(0.01)
+            with broker.budget.lent() as request.loan:
+                began = monotonic()
+                assert len(await items_of(request)) == 50_000
+                took = monotonic() - began
+            await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+        assert len(body) < 10_000
+        assert max(after - before for before, after in pairwise(turns)) < took / 2
+
+    async def receive():
+        return {"type": "http.request", "body": body}
+
+    with opened(tmp_path) as broker:
+        anyio.run(asked)
 
 
 def test_as_many_in_a_second_as_the_quota_says(post):

@@ -79,6 +79,15 @@ def test_a_message_that_is_too_large_closes_the_connection(tmp_path):
         assert closed.value.rcvd.code == 1009
 
 
+def test_a_message_of_very_many_objects_is_refused_before_it_becomes_them(tmp_path):
+    with live(tmp_path, "[serve]\nmax_publications = 3\n") as broker, Client(broker, "pub", "publisher") as socket:
+        assert socket.receive()["type"] == "hello"
+        answer = socket.ask("publish", publication={"id": "p", "source": "z", "a": [[]] * 60_000}, ref=1)
+        assert (answer["type"], answer["status"], answer["code"], answer["ref"]) == ("error", 413, "too_large", 1)
+        socket.send("publish", publication={"id": "q", "source": "z", "text": 70_000 * "x"}, ref=2)
+        assert socket.receive()["accepted"] == 1
+
+
 def test_messages_that_come_too_often_are_refused(tmp_path):
     few = "[serve]\nrequests_per_second = 1\n"
     with live(tmp_path, few) as broker, Client(broker, "pub", "publisher") as socket:

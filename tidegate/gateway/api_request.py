@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tidegate.gateway.access import Caller
-from tidegate.gateway.bodies import decoded, read_body
+from tidegate.gateway.bodies import LARGE, decoded, expect_few, read_body
 
 if TYPE_CHECKING:
     from tidegate.gateway.bodies import Loan
@@ -87,7 +87,11 @@ class ApiRequest(Request):
 
     async def read(self, kind: type[T]) -> T:
         """The body as a value of a class of msgspec."""
-        return decoded(await self.bytes(), kind)
+        body = await self.bytes()
+        expect_few(body, self.broker.limits.max_publications)
+        if len(body) <= LARGE:
+            return decoded(body, kind)
+        return await anyio.to_thread.run_sync(decoded, body, kind, limiter=self.broker.large_bodies)
 
     async def in_thread(self, work: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """What a function gives that waits for a disk or computes for a while, called in a thread."""

@@ -18,10 +18,14 @@ from starlette.requests import ClientDisconnect, Request
 from tidegate.errors import shown
 from tidegate.gateway.problems import RequestError
 
-__all__ = ["BodyBudget", "Loan", "content_type", "decoded", "read_body", "slow_body"]
+__all__ = ["JSON", "LARGE", "BodyBudget", "Loan", "content_type", "decoded", "expect_few", "read_body", "slow_body"]
 
 T = TypeVar("T")
 JSON = "application/json"
+#: Larger bodies are decoded in a thread.
+LARGE = 64 << 10
+#: JSON of many more objects and arrays than publications is none that anybody needs.
+_MOST_NESTED = 8
 _PLACE = re.compile(r"^(?P<what>.*) - at `(?P<at>.*)`$", re.DOTALL)
 
 
@@ -142,7 +146,17 @@ def _too_large(most: int) -> RequestError:
     return RequestError(413, "too_large", f"a body of at most {most:,} bytes", "a larger one")
 
 
-def decoded(body: bytes, kind: type[T]) -> T:
+def expect_few(body: bytes | str, most: int) -> None:
+    """Refuse JSON that would become very many objects, before it does; ``most`` is how many publications there may be
+    at once.
+    """
+    if len(body) > LARGE:
+        begins = ("{", "[") if isinstance(body, str) else (b"{", b"[")
+        if sum(map(body.count, begins)) > _MOST_NESTED * most:  # type: ignore[arg-type]
+            raise RequestError(413, "too_large", f"at most {_MOST_NESTED * most:,} objects and arrays", "more")
+
+
+def decoded(body: bytes | str, kind: type[T]) -> T:
     """The value of a JSON body, whose members are those of ``kind``, a class of msgspec."""
     try:
         return msgspec.json.decode(body, type=kind)

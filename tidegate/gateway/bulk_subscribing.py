@@ -61,6 +61,8 @@ class BulkAnswer(msgspec.Struct):
 
 async def subscribe_lines(broker: OpenBroker, caller: Caller, body: bytes) -> BulkAnswer:
     """Put the subscriptions of all lines that can be taken, and return once they apply."""
+    if (count := body.count(b"\n")) > 2 * _MOST_LINES:
+        raise RequestError(413, "too_large", f"at most {_MOST_LINES:,} lines", f"{count:,}")
     lines = [line for line in body.split(b"\n") if line and not line.isspace()]
     if len(lines) > _MOST_LINES:
         raise RequestError(413, "too_large", f"at most {_MOST_LINES:,} lines", f"{len(lines):,}")

@@ -7,16 +7,18 @@ What an item has to be is for ``Submission``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
 from anyio.to_thread import run_sync
+from starlette.datastructures import Headers
 
 from tidegate.errors import shown
 from tidegate.gateway import cloud_events
 from tidegate.gateway.api_request import ApiRequest
 from tidegate.gateway.arrow_bodies import ARROW, arrow_items
-from tidegate.gateway.bodies import JSON, content_type
+from tidegate.gateway.bodies import JSON, LARGE, content_type, expect_few
 from tidegate.gateway.given_publications import Unreadable
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.routes import BodyForm
@@ -24,23 +26,21 @@ from tidegate.gateway.routes import BodyForm
 __all__ = ["FORMS", "items_of"]
 
 NDJSON = "application/x-ndjson"
-#: Larger bodies are decoded in a thread.
-_LARGE = 64 << 10
-#: A body of many more objects and arrays than publications is none that anybody needs.
-_MOST_NESTED = 8
+_Decoder = Callable[[bytes, int], list[Any]]
 
 
 async def items_of(request: ApiRequest) -> list[Any]:
     """The items of a request's body."""
     body = await request.bytes()
     most = request.broker.limits.max_publications
-    if cloud_events.is_binary(request.headers):
-        return [cloud_events.of_headers(request.headers, body)]
     kind = content_type(request) or JSON
-    decode = _DECODERS.get(kind)
+    if cloud_events.is_binary(request.headers):
+        decode: _Decoder | None = partial(_event_of_headers, request.headers)
+    else:
+        decode = _DECODERS.get(kind)
     if decode is None:
         raise RequestError(415, "content_type", f"one of {', '.join(_DECODERS)}", shown(kind), "Content-Type")
-    if len(body) <= _LARGE:
+    if len(body) <= LARGE and decode is not arrow_items:  # a few bytes of Arrow may be very many values
         return decode(body, most)
     return await run_sync(decode, body, most, limiter=request.broker.large_bodies)
 
@@ -53,21 +53,15 @@ def _decoded(body: bytes) -> Any:
         raise RequestError(400, "json", "JSON", wrong.msg, f"byte {wrong.pos}") from None
 
 
-def _expect_few(body: bytes, most: int) -> None:
-    """Refuse a body that would become very many objects, before it does."""
-    if len(body) > _LARGE and body.count(b"{") + body.count(b"[") > _MOST_NESTED * most:
-        raise RequestError(413, "too_large", f"at most {_MOST_NESTED * most:,} objects and arrays", "more")
-
-
 def _json(body: bytes, most: int) -> list[Any]:
-    _expect_few(body, most)
+    expect_few(body, most)
     found = _decoded(body)
     return found if type(found) is list else [found]
 
 
 def _lines(body: bytes, most: int) -> list[Any]:
     """A line that is no JSON is an item that cannot be read; a body of only such lines is none."""
-    _expect_few(body, most)
+    expect_few(body, most)
     if body.count(b"\n") > 2 * most:
         raise RequestError(413, "too_large", f"at most {2 * most:,} lines", "more")
     found = [_line(line) for line in body.split(b"\n") if line and not line.isspace()]
@@ -89,14 +83,19 @@ def _cloud_event(body: bytes, most: int) -> list[Any]:
 
 
 def _cloud_events(body: bytes, most: int) -> list[Any]:
-    _expect_few(body, most)
+    expect_few(body, most)
     found = _decoded(body)
     if type(found) is not list:
         raise RequestError(422, "cloudevents", "an array of events", shown(found))
     return [cloud_events.of_event(event) for event in found]
 
 
-_DECODERS: dict[str, Callable[[bytes, int], list[Any]]] = {
+def _event_of_headers(headers: Headers, body: bytes, most: int) -> list[Any]:
+    expect_few(body, most)
+    return [cloud_events.of_headers(headers, body)]
+
+
+_DECODERS: dict[str, _Decoder] = {
     JSON: _json,
     NDJSON: _lines,
     cloud_events.STRUCTURED: _cloud_event,

@@ -13,13 +13,14 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from anyio.to_thread import run_sync
 from msgspec import UNSET, to_builtins
 
 from tidegate.errors import TidegateError
 from tidegate.gateway.access import Caller
 from tidegate.gateway.announcing import announce, revoke
 from tidegate.gateway.audit import is_refused_access
-from tidegate.gateway.bodies import decoded
+from tidegate.gateway.bodies import LARGE, decoded, expect_few
 from tidegate.gateway.problems import RequestError, problem
 from tidegate.gateway.publishing import publish, unpublish
 from tidegate.gateway.submission import Published
@@ -73,7 +74,7 @@ class ClientMessages:
         try:
             if isinstance(given, bytes):
                 raise RequestError(400, "message", "messages of text", "one of bytes")
-            message: ClientMessage = decoded(given, ClientMessage)  # type: ignore[arg-type]
+            message = await self._decoded(given)
         except TidegateError as error:
             await self._all()
             self._broker.counts.add("messages_refused", error.code)
@@ -86,6 +87,12 @@ class ClientMessages:
         else:
             await self._all()
             self._write(await self._answer(message))
+
+    async def _decoded(self, given: str) -> ClientMessage:
+        expect_few(given, self._broker.limits.max_publications)
+        if len(given) <= LARGE:
+            return decoded(given, ClientMessage)  # type: ignore[arg-type]
+        return await run_sync(decoded, given, ClientMessage, limiter=self._broker.large_bodies)  # type: ignore[arg-type]
 
     def end(self) -> None:
         """Nothing is to be answered any more. What is being published goes on."""
