@@ -37,6 +37,7 @@ class WriterLease:
         self._descriptor: int | None = None
         self._connection: Connection | None = None
         self._connected = ExitStack()
+        self._unlock = ""
         watch(self)
 
     def take(self, identity: int) -> None:
@@ -51,16 +52,26 @@ class WriterLease:
 
     def release(self) -> None:
         """Give the lease back, if we hold it."""
+        self._unlock_file()
+        if self._connection is not None:
+            with suppress(SQLAlchemyError):  # a server notices only a moment later that a connection was closed
+                self._connection.exec_driver_sql(self._unlock)
+        self._disconnect()
+
+    def _unlock_file(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             fcntl.flock(descriptor, fcntl.LOCK_UN)  # a program that has inherited the file must not keep the lock
             os.close(descriptor)
+
+    def _disconnect(self) -> None:
         self._connection = None
         with suppress(StoreError):
             self._connected.close()
 
     def __del__(self) -> None:
-        self.release()
+        self._unlock_file()
+        self._disconnect()
 
     def _lock_file(self, path: str) -> None:
         if self._descriptor is not None:
@@ -83,7 +94,11 @@ class WriterLease:
             return
         self.release()
         is_postgresql = self._database.kind == "postgresql"
-        take = f"SELECT pg_try_advisory_lock({number})" if is_postgresql else f"SELECT GET_LOCK('tidegate {number}', 0)"
+        if is_postgresql:
+            take, self._unlock = f"SELECT pg_try_advisory_lock({number})", f"SELECT pg_advisory_unlock({number})"
+        else:
+            name = f"'tidegate {number}'"
+            take, self._unlock = f"SELECT GET_LOCK({name}, 0)", f"SELECT RELEASE_LOCK({name})"
         with ExitStack() as connected:
             connection = connected.enter_context(self._database.read())
             connection.detach()  # out of the pool: closing it then ends the lock
