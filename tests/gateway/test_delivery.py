@@ -17,7 +17,8 @@ from tests.gateway.live_broker import live
 from tests.gateway.test_notifications import publications
 from tidegate.broker.open_queues import OpenQueues
 from tidegate.broker.sessions import Sessions
-from tidegate.gateway import channels, notifications
+from tidegate.gateway import channels, notifications, websocket
+from tidegate.gateway.websocket_connection import WebSocketConnection
 
 
 @pytest.fixture
@@ -83,6 +84,18 @@ class Frames:
                 size = int.from_bytes(self._read.read(2), "big")
             yield head[0] & 15, self._read.read(size)
 
+    def send(self, opcode, payload, *, is_last=True):
+        """A frame whose mask is 0."""
+        size = len(payload)
+        length = bytes([0x80 | size]) if size < 126 else bytes([0x80 | 126]) + size.to_bytes(2, "big")
+        self._socket.sendall(bytes([opcode | (0x80 if is_last else 0)]) + length + bytes(4) + payload)
+
+    def closed(self):
+        """The code with which it is closed; what was told before does not matter."""
+        *_, (opcode, said) = list(self)
+        assert opcode == 8
+        return int.from_bytes(said[:2], "big")
+
     def close(self):
         self._read.close()
         self._socket.close()
@@ -107,6 +120,88 @@ def test_who_does_not_read_lags_is_closed_and_resumes(tmp_path, monkeypatch):
         with Client(broker, "ann", query=f"?after={numbers[-1]}") as again:
             assert again.receive()["type"] == "hello"
             assert [again.receive()["number"] for _ in range(300 - numbers[-1])] == list(range(numbers[-1] + 1, 301))
+
+
+# --- what clients send ------------------------------------------------------------------------------------------------
+
+TEXT, MORE, PING = 1, 0, 9
+
+
+def websockets_of(broker):
+    return [one for one in broker.server.server_state.connections if isinstance(one, WebSocketConnection)]
+
+
+def test_a_message_in_very_many_frames_takes_the_room_of_its_bytes(broker):
+    broker.register("ann")
+    with closing(Frames(broker, "ann")) as client:
+        client.send(TEXT, b'{"type":', is_last=False)
+        client.send(MORE, b"", is_last=False)
+        [connection] = websockets_of(broker)
+        for part in [b""] * 50 + [bytes([one]) for one in b'"ping", "ref": 7' + b" " * 50]:
+            client.send(MORE, part, is_last=False)
+        until(lambda: sum(map(len, connection.frames)) == 74)
+        assert len(connection.frames) == 1
+        client.send(MORE, b"}")
+        assert [json.loads(text)["type"] for _, (_, text) in zip(range(2), client, strict=False)] == [
+            "hello",
+            "accepted",
+        ]
+        client.send(2, b"{", is_last=False)
+        client.send(MORE, b"}")
+        assert json.loads(next(iter(client))[1])["got"] == "one of bytes"
+
+
+def test_what_has_come_of_messages_counts_with_bodies_and_is_not_waited_for(tmp_path):
+    limits = "[serve]\nmax_bodies = 100000\nmax_body = 90000\nbody_seconds = 1\n"
+    with live(tmp_path, limits) as broker:
+        broker.register("ann")
+        with closing(Frames(broker, "ann")) as slow, closing(Frames(broker, "ann")) as other:
+            slow.send(TEXT, 60_000 * b" ", is_last=False)
+            until(lambda: broker.broker.budget.used == 60_000)
+            other.send(TEXT, 60_000 * b" ", is_last=False)
+            assert other.closed() == 1013
+            assert slow.closed() == 1008
+            until(lambda: broker.broker.budget.used == 0)
+        assert [cause for name, cause, _ in broker.broker.counts.items() if name == "connections_closed"] == [
+            "busy",
+            "slow_message",
+        ]
+
+
+def flood(client, opcode, payload):
+    """Send as much as the other side takes without that its answers are read."""
+    client._socket.settimeout(0.5)
+    try:
+        for _ in range(60_000):
+            client.send(opcode, payload)
+    except OSError:
+        pass
+    finally:
+        client._socket.settimeout(20)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "payload"), [(TEXT, b'{"type": "ping", "ref": "%b"}' % (250 * b"x")), (PING, 125 * b"x")]
+)
+def test_who_does_not_read_gets_no_more_answers(tmp_path, opcode, payload):
+    with live(tmp_path, "[serve]\nroom = 4096\n") as broker:
+        broker.register("ann")
+        with closing(Frames(broker, "ann")) as client:
+            [connection] = websockets_of(broker)
+            flood(client, opcode, payload)
+            assert not connection.writable.is_set()
+            assert connection.transport.get_write_buffer_size() < 100_000
+
+
+def test_who_does_not_read_lags_also_while_the_queue_is_not_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(channels, "PATIENCE", 0.2)
+    monkeypatch.setattr(websocket, "_GREETED", 0.01)
+    with live(tmp_path, "[serve]\nroom = 4096\n") as broker:
+        broker.register("bob")
+        with closing(Frames(broker, "ann")) as client:
+            flood(client, TEXT, b'{"type": "ping", "ref": "%b"}' % (250 * b"x"))
+            until(lambda: counted(broker, "lagging"))
+            assert client.closed() == 1013
 
 
 def test_a_peer_that_is_gone_is_noticed_and_others_are_shown_that_the_broker_is_there(tmp_path):

@@ -91,6 +91,7 @@ _C, _H = ConnectionState, ConnectionEvent
 CONNECTIONS: Mapping[tuple[ConnectionState, ConnectionEvent], ConnectionState] = {
     (_C.WAITING, _H.QUEUE): _C.OPEN,
     (_C.WAITING, _H.TAKE): _C.WAITING,
+    (_C.WAITING, _H.LAG): _C.LAGGING,
     (_C.WAITING, _H.LEAVE): _C.CLOSED,
     (_C.WAITING, _H.UNREGISTERED): _C.CLOSED,
     (_C.OPEN, _H.TAKE): _C.OPEN,

@@ -52,7 +52,15 @@ class Loan:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._budget.used -= self.size
+        self.hold(0)
+
+    def hold(self, size: int) -> None:
+        """Take or give back so many bytes that there are ``size``, or refuse that."""
+        if size > self.size:
+            self.take(size - self.size)
+        else:
+            self._budget.used -= self.size - size
+            self.size = size
 
     def take(self, count: int) -> None:
         """Take more bytes, or refuse the body."""

@@ -188,6 +188,12 @@ class WebSocketChannel(_TransportChannel):
         if self._is_open:
             self._transport.write(_frame_head(len(message)) + message)
 
+    async def has_room(self) -> None:
+        """Wait until the peer has read most of what waits for it, or is gone: who does not read its answers gets no
+        more of them.
+        """
+        await self._protocol.writable.wait()
+
     def beat(self) -> None:
         """The protocol does it."""
 

@@ -30,7 +30,7 @@ COUNTED: Mapping[str, str] = {
     "rehearsals": "rehearsals of subscriptions, by how they ended",
     "messages_refused": "messages over WebSockets that were refused, by the code that says why",
     "connections_refused": "connections that were refused because there were too many, of all or of a principal",
-    "connections_closed": "connections of HTTP that were closed because they were too slow, or too many",
+    "connections_closed": "connections that were closed: too slow, too many, or with a token that holds no more",
     "delivered": "items of queues that were written to connections, by the kind of these",
     "lagging": "connections that were closed because their client did not read",
 }

@@ -20,8 +20,8 @@ from starlette.types import ASGIApp
 from tidegate.errors import TidegateError
 from tidegate.gateway.certificates import has_tls, load_certificate, tls_context
 from tidegate.gateway.http_connection import HttpConnection
-from tidegate.gateway.lent_transports import LendingWebSocket
 from tidegate.gateway.open_broker import OpenBroker
+from tidegate.gateway.websocket_connection import UNKNOWN_SIZE, WebSocketConnection
 from tidegate.runs.serve_section import ServeSection
 
 __all__ = ["GatewayServer"]
@@ -47,8 +47,8 @@ class GatewayServer(uvicorn.Server):
             uvicorn.Config(
                 application,
                 http=HttpConnection,
-                ws=LendingWebSocket,
-                ws_max_size=limits.max_body,
+                ws=WebSocketConnection,
+                ws_max_size=min(UNKNOWN_SIZE, limits.max_body),
                 ws_ping_interval=limits.heartbeat or None,
                 ws_ping_timeout=limits.heartbeat or None,
                 ws_per_message_deflate=False,  # 20 kB and more for each connection

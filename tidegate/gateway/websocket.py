@@ -22,11 +22,12 @@ from tidegate.gateway.access import Caller, address_of, bearer_of
 from tidegate.gateway.application import TOKEN_PARAMETER, caller_of, query_of
 from tidegate.gateway.channels import WebSocketChannel
 from tidegate.gateway.cross_origin import CrossOrigin
-from tidegate.gateway.lent_transports import LENDER, LendingWebSocket, limit_room
+from tidegate.gateway.lent_transports import LENDER, limit_room
 from tidegate.gateway.notifications import AFTER_NUMBER
 from tidegate.gateway.parameters import read_query, text
 from tidegate.gateway.problems import RequestError, not_found, response_of
 from tidegate.gateway.routes import segments_of
+from tidegate.gateway.websocket_connection import WebSocketConnection
 from tidegate.gateway.websocket_requests import ClientMessages
 
 if TYPE_CHECKING:
@@ -90,10 +91,9 @@ class WebSockets:
 
     async def _connected(self, scope: Scope, caller: Caller, after: str | None) -> WebSocketChannel:
         protocol, limits = scope["extensions"].get(LENDER), self._broker.limits
-        if not isinstance(protocol, LendingWebSocket):
+        if not isinstance(protocol, WebSocketConnection):
             raise RequestError(501, "server", "a server that lends its transport", "another one")
-        protocol.ping_interval = protocol.ping_timeout = limits.heartbeat or None
-        protocol.conn.max_message_size = limits.max_body
+        protocol.limit(self._broker)
         channel = WebSocketChannel(caller.name, protocol, self._broker.delivery.lagged)
         try:
             await self._broker.delivery.connect(caller, channel, after)
@@ -125,5 +125,6 @@ class WebSockets:
             while (message := await receive())["type"] != "websocket.disconnect":
                 text = message.get("text")
                 await messages.take(message["bytes"] if text is None else text)
+                await channel.has_room()
         finally:
             messages.end()

@@ -20,7 +20,7 @@ from tidegate.errors import TidegateError
 from tidegate.gateway.access import Caller
 from tidegate.gateway.announcing import announce, revoke
 from tidegate.gateway.audit import is_refused_access
-from tidegate.gateway.bodies import LARGE, decoded, expect_few
+from tidegate.gateway.bodies import LARGE, Loan, decoded, expect_few
 from tidegate.gateway.problems import RequestError, problem
 from tidegate.gateway.publishing import publish, unpublish
 from tidegate.gateway.submission import Published
@@ -71,22 +71,25 @@ class ClientMessages:
         """Take a message; returns when another may be taken."""
         while len(self._working) >= _MOST:
             await self._oldest()
+        loan = self._broker.budget.lent()
         try:
             if isinstance(given, bytes):
                 raise RequestError(400, "message", "messages of text", "one of bytes")
+            loan.take(len(given))
             message = await self._decoded(given)
         except TidegateError as error:
+            loan.hold(0)
             await self._all()
             self._broker.counts.add("messages_refused", error.code)
             self._write(_refused(error, reference_of(given)))
             return
         if isinstance(message, Publish):
-            self._working.append(asyncio.create_task(self._answer(message)))
+            self._working.append(asyncio.create_task(self._answer(message, loan)))
             if self._working[0].done():
                 self._write_done()
         else:
             await self._all()
-            self._write(await self._answer(message))
+            self._write(await self._answer(message, loan))
 
     async def _decoded(self, given: str) -> ClientMessage:
         expect_few(given, self._broker.limits.max_publications)
@@ -118,8 +121,12 @@ class ClientMessages:
 
     # --- what is done -----------------------------------------------------------------------------------------------
 
-    async def _answer(self, message: ClientMessage) -> bytes:
-        """The answer to a message."""
+    async def _answer(self, message: ClientMessage, loan: Loan) -> bytes:
+        """The answer to a message, which takes its loan until then."""
+        with loan:
+            return await self._answered(message)
+
+    async def _answered(self, message: ClientMessage) -> bytes:
         caller = None
         try:
             caller = await self._renewed()
