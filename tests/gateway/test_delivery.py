@@ -9,6 +9,7 @@ import time
 from base64 import b64encode
 from contextlib import closing
 
+import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -303,6 +304,13 @@ def test_quotas_and_room_for_connections(tmp_path):
         until(lambda: broker.broker.delivery.connections == 0)
         with Client(broker, "ann") as socket:
             assert socket.receive()["type"] == "hello"
+
+
+def test_a_long_poll_whose_client_is_gone_ends(broker):
+    broker.register("ann")
+    with broker.client("ann") as ann, pytest.raises(httpx.ReadTimeout):
+        ann.get("/v1/notifications", params={"wait": 60}, timeout=0.3)
+    until(lambda: broker.broker.delivery.connections == 0, 3)
 
 
 def test_a_quota_counts_the_connections_to_other_gateways(broker):

@@ -19,7 +19,7 @@ from tidegate.broker.encoded_items import EncodedItem
 from tidegate.broker.session_states import ConnectionEvent
 from tidegate.gateway.lent_transports import Lender, LendingHttp, LendingWebSocket
 
-__all__ = ["Channel", "Ending", "EventStreamChannel", "PollChannel", "WebSocketChannel"]
+__all__ = ["GOING_AWAY", "Channel", "Ending", "EventStreamChannel", "PollChannel", "WebSocketChannel"]
 
 #: Seconds after which a full channel lags whose peer has read nothing since.
 PATIENCE = 5.0

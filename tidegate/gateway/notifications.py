@@ -19,7 +19,7 @@ from tidegate.broker.sessions import Sessions
 from tidegate.errors import SessionError, SettingError
 from tidegate.gateway.access import nobody
 from tidegate.gateway.api_request import ApiRequest
-from tidegate.gateway.channels import PollChannel
+from tidegate.gateway.channels import GOING_AWAY, PollChannel
 from tidegate.gateway.delivered_messages import NotificationPage
 from tidegate.gateway.parameters import LIMIT, seconds, text
 from tidegate.gateway.problems import RequestError
@@ -51,6 +51,7 @@ async def read(request: ApiRequest) -> Response:
     if page is None or (not page[0].items and wait):
         channel = await delivery.connect(request.caller, PollChannel(name), after)
         delivery.follow(channel)
+        watching = asyncio.create_task(_end_when_gone(request, channel))
         try:
             unmade = loop.time() + _UNMADE
             while page is None or not page[0].items:
@@ -61,11 +62,19 @@ async def read(request: ApiRequest) -> Response:
                     raise nobody("one that holds no longer")
                 page = await request.in_thread(_page, queues, sessions, name, after, limit) or page
         finally:
+            watching.cancel()
             delivery.leave(channel)
     if page is None:
         expected = "a queue, which the runner makes after a first read"
         raise RequestError(503, "not_ready", expected, "none yet: the runner is down or behind")
     return Response(_encoded(*page), media_type="application/json")
+
+
+async def _end_when_gone(request: ApiRequest, channel: PollChannel) -> None:
+    """End the channel of a client that waits no more."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    channel.end(GOING_AWAY)
 
 
 async def _woken(channel: PollChannel, wait: float) -> bool:
