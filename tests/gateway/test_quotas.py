@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -90,6 +91,18 @@ def test_what_is_valid_at_once(broker):
         time.sleep(1.1)  # the validity of one has ended
         more = publications(3020, 3, valid_until=later)
         assert publish(gil, more) == (1, 0, [(1, "validity"), (2, "validity")])
+
+
+def test_requests_at_the_same_time_share_what_may_be_valid(broker):
+    limit(broker, "ida", valid_set=3)
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    with broker.client("ida") as ida, ThreadPoolExecutor(8) as pool:
+        found = [
+            pool.submit(ida.post, "/v1/publications", json=publications(5000 + 10 * n, 3, valid_until=later))
+            for n in range(8)
+        ]
+        assert sum(answer.result().json()["accepted"] for answer in found) == 3
+    assert not broker.broker.valid_quotas._under_way
 
 
 def test_a_retry_uses_up_nothing(broker):

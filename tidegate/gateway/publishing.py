@@ -48,11 +48,15 @@ async def publish(broker: OpenBroker, caller: Caller, given: Sequence[Any]) -> P
         covers=None if caller.holder.token.sources is None else caller.may_publish_as,
         limits=validity or broker.log.limits,
     )
-    if len(given) > _MANY or validity is not None:  # what is counted is looked at before it is appended
-        await run_sync(check_large, submission, limiter=broker.threads)
-    found = await broker.appender.append(submission)
-    if validity is not None:
-        broker.valid_quotas.note(caller.name, validity, found.accepted)
+    accepted = 0
+    try:
+        if len(given) > _MANY or validity is not None:  # what is counted is looked at before it is appended
+            await run_sync(check_large, submission, limiter=broker.threads)
+        found = await broker.appender.append(submission)
+        accepted = found.accepted
+    finally:
+        if validity is not None:
+            broker.valid_quotas.note(caller.name, validity, accepted)
     counts = broker.counts
     counts.add("published", "accepted", found.accepted)
     if found.duplicates:
