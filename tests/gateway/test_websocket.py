@@ -49,6 +49,17 @@ def test_messages_are_answered_in_their_order(broker):
         assert answers[-1] == {"type": "accepted"}
 
 
+def test_ids_that_are_made_are_told(broker):
+    with Client(broker, "pub", "publisher") as socket:
+        socket.receive()
+        some = [{"source": "z1", "n": 1}, {"source": "z1", "id": "given"}, {"n": 1}]
+        answer = socket.ask("publish", publications=some, ref=1)
+        assert (answer["type"], answer["ref"], answer["accepted"]) == ("accepted", 1, 2)
+        assert list(answer["ids"]) == ["0"]
+        assert socket.ask("publish", publication={"source": "z1"}, ref=2)["ids"].keys() == {"0"}
+        assert socket.ask("publish", publication={"n": 1}, ref=3)["type"] == "error"
+
+
 def test_wrong_messages_are_refused_and_nothing_else_happens(broker):
     with Client(broker, "bob") as socket:
         socket.receive()

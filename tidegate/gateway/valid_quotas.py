@@ -1,7 +1,7 @@
 """The quota ``valid_set`` of principals: how many of the publications that each has published may be valid at once.
 
-The log does not say who published what, so a gateway counts what it has accepted since it was started. Requests that are
-under way at the same time share what is left, so threads look at it together.
+The log does not say who published what, so a gateway counts what it has accepted since it was started. Requests at the
+same time share what is left, and look at it in threads.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class ClientMessages:
         try:
             caller = await self._renewed()
             self._check_rate(caller)
-            body = await self._done(caller, message)
+            return _with_reference({"type": "accepted", **await self._done(caller, message)}, message.ref)
         except TidegateError as error:
             self._broker.counts.add("messages_refused", error.code)
             if caller is not None and is_refused_access(error):
@@ -144,7 +144,6 @@ class ClientMessages:
             return _refused(wrong, message.ref)
         finally:
             asyncio.get_running_loop().call_soon(self._write_done)
-        return _with_reference({"type": "accepted", **body}, message.ref)
 
     def _check_rate(self, caller: Caller) -> None:
         rate = self._broker.limits.requests_per_second
@@ -189,7 +188,7 @@ def _published(found: Published) -> Body:
     """What became of publications; an error if all were refused."""
     if found.refused and not (found.accepted or found.duplicates):
         raise _AllRefused(found)
-    said: Body = to_builtins(found)
+    said: Body = to_builtins(found, str_keys=True)
     return said
 
 
@@ -206,7 +205,7 @@ def _refused(error: TidegateError, ref: Any) -> bytes:
     said = problem(error)
     del said["type"]
     if isinstance(error, _AllRefused):
-        said |= to_builtins(error.found)
+        said |= to_builtins(error.found, str_keys=True)
     return _with_reference({"type": "error", **said}, ref)
 
 
