@@ -168,6 +168,16 @@ def test_a_principal_is_removed_with_all_that_it_has(tmp_path):
     run(tmp_path, ask)
 
 
+def test_a_number_of_any_length_in_read_keeps_nobody_from_the_secret(tmp_path):
+    async def ask(broker, client, root):
+        wanted = {"principal": "ann", "roles": ["subscriber"], "read": {"op": "<", "args": [{"property": "n"}, 2**70]}}
+        answer = await client.post("/v1/tokens", json=wanted, headers=root)
+        assert answer.status_code == 201
+        assert (await client.get("/v1/principals/ann", headers=bearer(answer.json()["token"]))).status_code == 200
+
+    run(tmp_path, ask)
+
+
 def test_the_audit_says_who_did_what_and_no_secret(tmp_path, caplog):
     caplog.set_level(logging.INFO, "tidegate.audit")
     secrets = []

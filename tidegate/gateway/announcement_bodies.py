@@ -18,6 +18,7 @@ from tidegate.overlay.messages import Announce
 from tidegate.overlay.wire import checked
 from tidegate.predicates.filter import compile_filter
 from tidegate.store.announcements import StoredAnnouncement
+from tidegate.whole_numbers import LEAST, MOST
 
 __all__ = ["AnnouncementBody", "KeptAnnouncement", "content_of", "kept"]
 
@@ -98,6 +99,9 @@ def content_of(body: AnnouncementBody) -> str:
 
 def _check_offer(name: str, offer: Offer) -> None:
     at = f"attribute {shown(name)}"
+    for number in (offer.min, offer.max, *(offer.values or ())):
+        if type(number) is int and not LEAST <= number <= MOST:
+            raise MessageError("whole numbers of 64 bits", shown(number), at)
     if offer.values is not None and (offer.min is not None or offer.max is not None):
         raise MessageError("bounds or values", "both", at)
     if offer.min is not None and offer.max is not None and offer.min > offer.max:

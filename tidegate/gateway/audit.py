@@ -6,13 +6,12 @@ that come faster than can be of use to anybody are counted, and the next line sa
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
-
-import orjson
 
 from tidegate.errors import TidegateError
 from tidegate.gateway.problems import status_of
@@ -60,4 +59,4 @@ def _write(level: int, what: str, result: str, **facts: Any) -> None:
         "result": result,
         **{name: fact for name, fact in facts.items() if fact is not None},
     }
-    _LOG.log(level, "%s", orjson.dumps(line, default=str).decode())
+    _LOG.log(level, "%s", json.dumps(line, default=str, separators=(",", ":")))  # whatever whole numbers there are
