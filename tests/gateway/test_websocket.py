@@ -68,6 +68,8 @@ def test_wrong_messages_are_refused_and_nothing_else_happens(broker):
             ("[1]", "body"),
             ('{"type": "fly", "ref": 1}', "body"),
             ('{"type": "ping", "height": 1}', "body"),
+            ('{"type": "ping", "ref": 99999999999999999999}', "body"),
+            ('{"type": "publish", "ref": 99999999999999999999, "publications": []}', "body"),
             ('{"type": "ack", "upto": 1000}', "setting"),
             ('{"type": "publish"}', "message"),
             (b"{}", "message"),

@@ -28,7 +28,7 @@ __all__ = [
     "reference_of",
 ]
 
-Reference = Annotated[str, Meta(max_length=256)] | int
+Reference = Annotated[str, Meta(max_length=256)] | Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Object = dict[str, Any]
 
 
