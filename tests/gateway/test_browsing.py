@@ -54,7 +54,7 @@ def histories(draw):
     return items, draw(st.lists(st.sampled_from(every), unique_by=lambda one: one["id"], max_size=3))
 
 
-@examples(20)
+@examples(10)
 @given(histories(), st.booleans(), st.sampled_from([None, "x"]), st.integers(1, 5), st.sampled_from([1, 3, 1000]))
 def test_pages_have_what_may_be_read(tmp_path_factory, history, is_limited, source, limit, some):
     """Pages, forward and newest first, of what may be read and was not unpublished; also in small parts of the log."""

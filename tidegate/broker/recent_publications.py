@@ -29,6 +29,8 @@ __all__ = ["RecentPage", "RecentPublications", "SeenAttribute"]
 
 #: Rows that are looked at for one question at most, at a time, and for how many seconds.
 _MOST, _SOME, _SECONDS = 20_000, 2_000, 1.0
+#: Rows at the end of the log in which tombstones are looked for that the runner may not know yet.
+_UNKNOWN = 2_000
 #: Names of sources or attributes that are told at most.
 _MOST_NAMES = 1_000
 _Rows = NDArray[np.int64]
@@ -146,7 +148,7 @@ class RecentPublications(Closing):
 
     def _newest_graves(self, begin: int, end: int) -> set[tuple[str, str]]:
         """The tombstones of which the valid set, which the runner keeps, may not know yet."""
-        begin = max(begin, end - _SOME)
+        begin = max(begin, end - _UNKNOWN)
         return self._part(begin, end).graves if begin < end else set()
 
     def _part(self, begin: int, end: int) -> _Part:
