@@ -69,6 +69,11 @@ def test_a_day_without_asyncio(broker, token_of):
         nobody.subscriptions()
 
 
+def test_a_token_that_may_only_publish_reads_nothing(broker, token_of):
+    with tg.connect(broker.url, token=token_of("pub", "publisher")) as publisher, pytest.raises(tg.AccessError):
+        next(iter(publisher.notifications()))
+
+
 def test_announcing_and_administration(broker, token_of):
     with tg.connect(broker.url, token=broker.token) as administrator:
         assert administrator.put_principal("bob", read="public = true")["name"] == "bob"

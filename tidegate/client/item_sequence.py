@@ -12,7 +12,7 @@ from typing import Any
 
 from tidegate.client.items import Gap, Item, Skipped, item_of
 from tidegate.client.queue_position import QueuePosition
-from tidegate.errors import BrokerError, shown
+from tidegate.errors import AccessError, BrokerError, shown
 
 __all__ = ["ItemSequence", "OutOfOrder"]
 
@@ -40,6 +40,8 @@ class ItemSequence:
             self._oldest = int(hello["oldest"])
         except (KeyError, TypeError, ValueError):
             raise BrokerError("a hello with epoch, acked, last and oldest", shown(dict(hello))) from None
+        if not self._epoch:
+            raise AccessError("a token with the role subscriber", "one without, which has no queue")
         known, self._begins_anew = self.position, None
         if known is None:
             self.position = QueuePosition(acked, self._epoch)
