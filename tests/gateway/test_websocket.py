@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from threading import current_thread
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -11,6 +12,7 @@ from websockets.sync.client import connect
 from tests.gateway.clients import Client
 from tests.gateway.live_broker import live
 from tests.gateway.test_notifications import publications
+from tidegate.broker.open_queues import OpenQueues
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,23 @@ def test_hello_then_backlog_then_live(broker):
             assert [one["publication"]["id"] for one in live] == ["p3", "p4"]
             assert socket.ask("ack", upto=4, ref=7) == {"type": "accepted", "ref": 7}
             assert ann.get("/v1/notifications").json()["notifications"] == live[1:]
+
+
+def test_to_acknowledge_the_event_loop_waits_for_no_file(broker, monkeypatch):
+    def noted(name):
+        whole = getattr(OpenQueues, name)
+        monkeypatch.setattr(OpenQueues, name, lambda *given: threads.append(current_thread()) or whole(*given))
+
+    threads = []
+    with Client(broker, "bob") as socket:
+        epoch = socket.receive()["epoch"]
+        for name in ("acknowledged", "oldest", "refresh"):
+            noted(name)
+        assert socket.ask("ack", upto=f"{epoch}-0")["type"] == "accepted"
+        assert socket.ask("ack", upto=f"{epoch}-1000")["code"] == "setting"
+        assert socket.ask("ack", upto="other-0")["code"] == "acknowledgement"
+    assert threads
+    assert broker._thread not in threads
 
 
 def test_messages_are_answered_in_their_order(broker):

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from anyio.to_thread import run_sync
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
@@ -112,10 +113,13 @@ class WebSockets:
             connection, position = channel.connection, QueuePosition.parsed(str(upto))
             if connection is None:
                 raise RequestError(409, "session", "a client with a queue", "one that may only publish")
-            hello = connection.hello()
-            if position.epoch is not None and (hello is None or hello.epoch != position.epoch):
+            queue, queues = connection.queue, self._broker.delivery.queues
+            if position.epoch is not None and (queue is None or queue.epoch != position.epoch):
                 raise RequestError(422, "acknowledgement", "a number of this queue", "one of another epoch", "upto")
-            connection.acknowledge(position.number)
+            if queue is not None and queues is not None and position.number <= queues.last(queue):
+                connection.acknowledge(position.number)
+            else:  # which looks at files, perhaps in vain
+                await run_sync(connection.acknowledge, position.number, limiter=self._broker.threads)
 
         with suppress(TimeoutError):  # a runner that is down keeps nobody from publishing
             async with asyncio.timeout(_GREETED):
