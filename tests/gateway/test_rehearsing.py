@@ -131,6 +131,15 @@ def test_limits_of_rows_and_time_say_how_far_it_came(tmp_path, monkeypatch):
     assert (found.is_complete, found.notifications) == (False, 30)
 
 
+def test_samples_are_as_many_as_there_is_room_for(tmp_path, monkeypatch):
+    large = [reading(n, 100 - n, n=n, text=(1_000_000 if n < 7 else 1) * "x") for n in range(9)]
+    written(tmp_path, large)
+    monkeypatch.setattr(rehearsal, "_TOGETHER", 1)
+    found = over(task(tmp_path, "n >= 0", samples=9))
+    assert found.notifications == 9
+    assert [one["publication"]["id"] for one in found.samples] == ["p0", "p1", "p2", "p3"]
+
+
 def test_where_a_moment_is_in_a_log(tmp_path):
     stamps = [5, 5, 7, 7, 7, 9, 20]
     with tg.Log(tmp_path / "log", segment_bytes=600, clock=lambda: stamps[0]) as log:

@@ -14,6 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -39,6 +40,8 @@ __all__ = ["rehearsed"]
 _HOUR = 3_600_000_000
 #: Rows that are matched together, about.
 _TOGETHER = 65_536
+#: Bytes of all samples, as JSON.
+_LARGEST = 4 << 20
 _ID = "subscription"
 #: No frame has it: reading with it gives tombstones only.
 _NO_COLUMN = "\0"
@@ -110,7 +113,7 @@ def _sample(row: dict[str, Any]) -> dict[str, Any]:
 
 def rehearsed(task: RehearsalTask, clock: Callable[[], float] = monotonic) -> Iterator[RehearsalState]:
     """Do a task, and say after each part of the log how far it is. The last one says that it is over."""
-    began, state = clock(), RehearsalState(task.begin)
+    began, state, samples = clock(), RehearsalState(task.begin), task.samples
     yield state
     with LogReader(Path(task.log)) as log, LogRows(task.log) as contents:
         withdrawn = _withdrawn(log, task)
@@ -123,13 +126,13 @@ def rehearsed(task: RehearsalTask, clock: Callable[[], float] = monotonic) -> It
             left -= len(some.rows)
             seen = _seen(some, task, withdrawn, isinstance(found, Filter))
             if len(seen.rows):
-                _add(state, matcher.match(seen), int(some.appended[-1]), task.samples)
+                samples = _add(state, matcher.match(seen), int(some.appended[-1]), samples)
             state.reached = int(some.appended[-1])
             yield state
         else:
             state.is_complete, state.reached = True, task.end
             if isinstance(matcher, _PatternMatcher):
-                _finish(state, matcher.engine, task)
+                _finish(state, matcher.engine, task, samples)
     state.is_over = True
     yield state
 
@@ -139,7 +142,7 @@ def _subscription(task: RehearsalTask) -> Subscription:
     return Subscription(_ID, "principal", task.where, *times)  # type: ignore[arg-type]
 
 
-def _finish(state: RehearsalState, engine: Engine, task: RehearsalTask) -> None:
+def _finish(state: RehearsalState, engine: Engine, task: RehearsalTask, samples: int) -> None:
     """What the clock still tells of patterns; or what is to be explained, if that is what was asked."""
     if task.explained is not None:
         state.explanation = engine.explain(_ID, _published(task.explained)).to_json()
@@ -147,7 +150,7 @@ def _finish(state: RehearsalState, engine: Engine, task: RehearsalTask) -> None:
     told = engine.advance(moment(task.end - task.lateness))
     times = np.array([round(one.time.timestamp() * 1e6) for one in told], np.int64)
     rows = [{**one._asdict(), "publication_ids": list(one.publications)} for one in told]
-    _add(state, _Sent(times, lambda count: [_sample(row) for row in rows[:count]]), task.end - 1, task.samples)
+    _add(state, _Sent(times, lambda count: [_sample(row) for row in rows[:count]]), task.end - 1, samples)
 
 
 def _published(explained: str) -> Publication:
@@ -156,10 +159,13 @@ def _published(explained: str) -> Publication:
     return found.publication
 
 
-def _add(state: RehearsalState, sent: _Sent, appended: int, samples: int) -> None:
+def _add(state: RehearsalState, sent: _Sent, appended: int, samples: int) -> int:
+    """Add what was sent, and some of it while there are fewer than so many samples; how many there may be from now on:
+    no more, once the next would be too large with the others.
+    """
     count = len(sent.times)
     if not count:
-        return
+        return samples
     first, last = int(sent.times.min()), int(sent.times.max())
     state.first = first if state.first is None else min(first, state.first)
     state.last = last if state.last is None else max(last, state.last)
@@ -167,7 +173,13 @@ def _add(state: RehearsalState, sent: _Sent, appended: int, samples: int) -> Non
     hour = appended // _HOUR * _HOUR
     state.hours[hour] = state.hours.get(hour, 0) + count
     if (room := samples - len(state.samples)) > 0:
-        state.samples += sent.samples(room)
+        size = len(msgspec.json.encode(state.samples))
+        for one in sent.samples(room):
+            size += len(msgspec.json.encode(one))
+            if size > _LARGEST:
+                return len(state.samples)
+            state.samples.append(one)
+    return samples
 
 
 def _seen(some: _Rows, task: RehearsalTask, withdrawn: NDArray[np.int64], is_filter: bool) -> _Rows:

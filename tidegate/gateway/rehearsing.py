@@ -66,7 +66,7 @@ class Rehearsal(msgspec.Struct, kw_only=True):
     first: Annotated[Time | None, Meta(description="The earliest event time of a notification.")]
     last: Annotated[Time | None, Meta(description="The latest event time of a notification.")]
     hours: list[HourCount]
-    samples: Annotated[list[dict[str, Any]], Meta(description="The first notifications.")]
+    samples: Annotated[list[dict[str, Any]], Meta(description="The first notifications, 4 MiB of them at most.")]
     complete: Annotated[bool, Meta(description="False if a limit on time or rows ended it before `end`.")]
     reached: Annotated[Time, Meta(description="Up to when the log was looked at, to the minute.")]
 
