@@ -266,6 +266,21 @@ async def test_who_does_not_read_is_closed(tmp_path):
 
 
 @running
+async def test_who_reads_slowly_gets_all_of_it(tmp_path):
+    async with gateway(tmp_path, "body_seconds = 0.3\n") as found:
+        reader, writer = await asyncio.open_connection("127.0.0.1", found.port, limit=1 << 16)
+        writer.write(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        size = 0
+        while size < 16 << 20:
+            size += len(some := await reader.read(1 << 20))
+            assert some, size
+            await asyncio.sleep(0.004)
+        assert not found.closed("slow_reader")
+        writer.close()
+
+
+@running
 async def test_an_idle_connection_is_closed_after_a_while(tmp_path):
     async with gateway(tmp_path, "idle_seconds = 0.2\n") as found:
         reader, _ = await found.connect(HEALTH)

@@ -28,6 +28,8 @@ _CLOSED = "connections_closed"
 _MOST_HEADERS = 200
 #: Seconds for the rest of a body that nobody waits for, and for a client to read why it is refused.
 _REST_SECONDS, _REFUSED_SECONDS = 5.0, 0.5
+#: Bytes that a client reads within ``body_seconds`` at least, while more wait for it.
+_LEAST_READ = 1 << 16
 #: So many of the refused may read why at the same time.
 _MOST_REFUSED = 1_000
 
@@ -161,7 +163,12 @@ class HttpConnection(LendingHttp):
     def pause_writing(self) -> None:
         super().pause_writing()
         if self._stalled is None and self.outlet is None:  # an outlet looks after its peer by itself
-            self._stalled = self.loop.call_later(self._broker.limits.body_seconds, self._slow_reader)
+            self._look_later()
+
+    def _look_later(self) -> None:
+        """Look after a while whether the client has read something of what waits for it."""
+        waits = self.transport.get_write_buffer_size()
+        self._stalled = self.loop.call_later(self._broker.limits.body_seconds, self._slow_reader, waits)
 
     def resume_writing(self) -> None:
         self._end_stalled()
@@ -201,7 +208,10 @@ class HttpConnection(LendingHttp):
         self._broker.counts.add(_CLOSED, "slow_body")
         self.transport.abort()
 
-    def _slow_reader(self) -> None:
+    def _slow_reader(self, waited: int) -> None:
+        if self.transport.get_write_buffer_size() <= waited - _LEAST_READ:
+            self._look_later()
+            return
         self._broker.counts.add(_CLOSED, "slow_reader")
         self.transport.abort()
 
