@@ -61,13 +61,13 @@ def all_follow_the_oracle(
     follows()
 
 
-@examples(70)
+@examples(40)
 @given(scripts())
 def test_the_runner_in_process_follows_the_oracle(script):
     follows_the_oracle(*RUNNERS["process"], script)
 
 
-@examples(20)
+@examples(12)
 @given(scripts())
 def test_the_stages_of_spark_follow_the_oracle(script):
     follows_the_oracle(*RUNNERS["lane"], script)
