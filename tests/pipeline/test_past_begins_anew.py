@@ -47,7 +47,7 @@ def told_of(directory, script, choose, **settings):
         return rows(twins.lane.told), refused, rows(twins.expected), sum(counted(twins.engine.refused).values())
 
 
-@examples(10)
+@examples(5)
 @given(seed=st.integers(0, 2**32))
 def test_wherever_batches_are_cut_the_same_is_told_and_refused(tmp_path_factory, seed):
     """Streams that keep no rule tell what is still remembered; one shard or three, with and without lateness."""
