@@ -123,5 +123,5 @@ def test_posts_go_out_on_time(tmp_path):
     assert not found.failed
     moments = list(found.times.values())
     assert list(found.times) == [f"{number:08d}" for number in range(60)]
-    assert moments[-1] - moments[0] >= 59 / 200 - max(found.late)
+    assert moments[-1] - moments[0] >= 59 / 200 - (max(found.late) - min(found.late)) - 1e-6
     assert min(found.late) > -0.002  # uvloop rounds to milliseconds
