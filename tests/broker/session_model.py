@@ -167,7 +167,7 @@ class Broker:
         return generation not in (None, one.generation) or number != gateway.lasts[one.generation]
 
     def acknowledge(self, gateway, one, number):
-        if one.state in ("waiting", "closed"):
+        if one.state == "closed" or one.generation is None:
             return REFUSED
         return self.note(gateway, one.generation, number)
 
@@ -189,11 +189,8 @@ class Broker:
         return None
 
     def lag(self, gateway, one):
-        if one.state == "waiting":
-            return REFUSED
-        if one.state == "open":
+        if one.state in ("waiting", "open"):
             one.state = "lagging"
-        return None
 
     def close(self, gateway, one, reason):
         if one.state != "closed":
@@ -220,7 +217,7 @@ class Broker:
         self.follow(gateway)
         for one in list(gateway.connections):
             self.begin(gateway, one)
-            if one.state != "waiting" and gateway.queues.get(one.principal) != one.generation:
+            if one.generation is not None and gateway.queues.get(one.principal) != one.generation:
                 self.close(gateway, one, "replaced")
         if is_tidy:
             self.flush(gateway)

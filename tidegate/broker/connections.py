@@ -14,7 +14,7 @@ from tidegate.broker.delivered_items import Item, QueuePosition
 from tidegate.broker.encoded_items import EncodedItem
 from tidegate.broker.open_queues import OpenQueues
 from tidegate.broker.session_states import CONNECTIONS, ConnectionEvent, ConnectionState, after
-from tidegate.errors import StoreError
+from tidegate.errors import SessionError, StoreError
 from tidegate.store.queue_directory import Queue
 from tidegate.store.session_records import ConnectionRecord
 
@@ -150,7 +150,8 @@ class Connection:
         with self._shared.lock:
             self._step(ConnectionEvent.ACKNOWLEDGE)
             queue = self._queue
-        assert queue is not None, "a connection that has begun"
+        if queue is None:  # it lags, and had nothing to take yet
+            raise SessionError("a connection that has begun", "one whose queue is not made", self._whose)
         self._shared.acknowledge(queue, number)
 
     def lag(self) -> None:
