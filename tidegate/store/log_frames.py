@@ -10,6 +10,8 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -61,6 +63,8 @@ _UNCHECKED = 8
 _FIELDS = struct.Struct("<I4xqqqqqq")
 #: Bytes that are read at a time to compute a checksum.
 _SOME = 1 << 20
+#: A slice of at most so many bytes is read: mapping a file takes longer than copying that.
+_FEW = 256 << 10
 
 
 class Header(NamedTuple):
@@ -183,24 +187,71 @@ def read_with(slice: Slice, column: str) -> Iterator[Frame]:
 
 
 def _frames(slice: Slice, column: str | None = None) -> Iterator[Frame]:
-    try:
-        file = mapped(slice.file, slice.last_byte)
-    except FileNotFoundError:
-        raise StoreError("rows that are kept", f"rows {slice.first_row} and on, dropped", slice.file) from None
     schemas: dict[int, pa.Schema] = {}
     at, row = slice.first_byte, slice.first_row
-    while at < slice.last_byte:
-        header = None if column is None else _passed_over(file, at, schemas, slice.file, column)
-        if header is None:
-            header, batch = frame_at(file, at, row, schemas, slice.file)
-            if batch is not None:
-                yield Frame(batch, header.version, header.appended, header.first_row, header.kind)
-        at, row = after(at, header), row + header.rows
+    with _bytes_of(slice) as file:
+        while at < slice.last_byte:
+            header = None if column is None else _passed_over(file, at, schemas, slice.file, column)
+            if header is None:
+                header, batch = frame_at(file, at, row, schemas, slice.file)
+                if batch is not None:
+                    yield Frame(batch, header.version, header.appended, header.first_row, header.kind)
+            at, row = after(at, header), row + header.rows
     if row != slice.first_row + slice.rows:
         raise StoreError(f"{slice.rows} rows", f"{row - slice.first_row}", f"{slice.file} from {slice.first_byte} on")
 
 
-def _passed_over(file: pa.Buffer, at: int, schemas: dict[int, pa.Schema], path: str, column: str) -> Header | None:
+@contextmanager
+def _bytes_of(slice: Slice) -> Iterator[pa.Buffer | _ReadBytes]:
+    """The file of a slice: mapped, or read where that is less work."""
+    is_few = slice.last_byte - slice.first_byte <= _FEW
+    try:
+        opened = _ReadBytes(slice) if is_few else mapped(slice.file, slice.last_byte)
+    except FileNotFoundError:
+        raise StoreError("rows that are kept", f"rows {slice.first_row} and on, dropped", slice.file) from None
+    try:
+        yield opened
+    finally:
+        if is_few:
+            opened.close()
+
+
+class _ReadBytes:
+    """The bytes of a slice, which were read, and those of its file before them; used like the mapped file."""
+
+    def __init__(self, slice: Slice) -> None:
+        self._begin, self._path, self.size = slice.first_byte, slice.file, slice.last_byte
+        try:
+            self._file = os.open(slice.file, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _unusable(error, slice.file) from None
+        try:
+            self._here = self._read(slice.first_byte, slice.last_byte - slice.first_byte)
+        except StoreError:
+            self.close()
+            raise
+
+    def slice(self, at: int, size: int) -> pa.Buffer:
+        """Some of the bytes."""
+        return self._here.slice(at - self._begin, size) if at >= self._begin else self._read(at, size)
+
+    def _read(self, at: int, size: int) -> pa.Buffer:
+        try:
+            data = os.pread(self._file, size, at)
+        except OSError as error:
+            raise _unusable(error, self._path) from None
+        if len(data) < size:
+            raise _too_short(self._path, at + size, at + len(data))
+        return pa.py_buffer(data)
+
+    def close(self) -> None:
+        """Close the file; what was read stays."""
+        os.close(self._file)
+
+
+def _passed_over(file: pa.Buffer | _ReadBytes, at: int, schemas: dict[int, pa.Schema], path: str, column: str) -> Header | None:
     """The header of a frame of publications without a column; None for every other frame."""
     try:
         header, _ = _verified(file, at, is_verified=True)
@@ -221,14 +272,22 @@ def mapped(path: str, size: int) -> pa.Buffer:
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
-        raise StoreError("a file of the log", f"{error}", path) from None
+        raise _unusable(error, path) from None
     if file.size < size:
-        raise StoreError(f"a file of {size} bytes or more", f"{file.size} bytes", path)
+        raise _too_short(path, size, file.size)
     return file
 
 
+def _unusable(error: Exception, path: str) -> StoreError:
+    return StoreError("a file of the log", f"{error}", path)
+
+
+def _too_short(path: str, wanted: int, size: int) -> StoreError:
+    return StoreError(f"a file of {wanted} bytes or more", f"{size} bytes", path)
+
+
 def frame_at(
-    file: pa.Buffer, at: int, row: int, schemas: dict[int, pa.Schema], path: str, is_verified: bool = False
+    file: pa.Buffer | _ReadBytes, at: int, row: int, schemas: dict[int, pa.Schema], path: str, is_verified: bool = False
 ) -> tuple[Header, pa.RecordBatch | None]:
     """The frame at a byte of a mapped file, where a row is due, and its batch, if it is of publications or tombstones.
 
@@ -257,7 +316,7 @@ def after(at: int, header: Header) -> int:
     return at + HEADER + header.size + _padding(header.size)
 
 
-def _verified(file: pa.Buffer, at: int, is_verified: bool = False) -> tuple[Header, pa.Buffer]:
+def _verified(file: pa.Buffer | _ReadBytes, at: int, is_verified: bool = False) -> tuple[Header, pa.Buffer]:
     """The header and the message of the frame at a byte, if its checksum says that both are as they were written."""
     if not 0 <= at <= file.size - HEADER:
         raise _Damaged("no header")
@@ -276,12 +335,17 @@ def _verified(file: pa.Buffer, at: int, is_verified: bool = False) -> tuple[Head
     return header, message
 
 
-def _schema(file: pa.Buffer, at: int) -> pa.Schema:
+def _schema(file: pa.Buffer | _ReadBytes, at: int) -> pa.Schema:
     header, message = _verified(file, at)
     if header.kind != SCHEMA:
         raise _Damaged("one whose columns are lost")
+    return _read_schema(message.to_pybytes())
+
+
+@lru_cache(maxsize=256)
+def _read_schema(message: bytes) -> pa.Schema:
     try:
-        return pa.ipc.read_schema(message)
+        return pa.ipc.read_schema(pa.py_buffer(message))
     except (pa.ArrowException, OSError) as error:
         raise _Damaged(f"{error}") from None
 
