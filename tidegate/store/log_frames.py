@@ -251,7 +251,9 @@ class _ReadBytes:
         os.close(self._file)
 
 
-def _passed_over(file: pa.Buffer | _ReadBytes, at: int, schemas: dict[int, pa.Schema], path: str, column: str) -> Header | None:
+def _passed_over(
+    file: pa.Buffer | _ReadBytes, at: int, schemas: dict[int, pa.Schema], path: str, column: str
+) -> Header | None:
     """The header of a frame of publications without a column; None for every other frame."""
     try:
         header, _ = _verified(file, at, is_verified=True)
