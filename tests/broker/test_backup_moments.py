@@ -15,11 +15,11 @@ from tidegate.broker.backup import back_up
 from tidegate.broker.batch_record import BatchRecord
 from tidegate.stages import combine
 from tidegate.stages.combine import CombineStep
-from tidegate.stages.select_task import SelectTask
+from tidegate.stages.select_task import ReceiptTask
 from tidegate.store.queues import Queues
 
 #: The steps of a batch, outside of its commit.
-STEPS = (BatchRecord, "begin"), (SelectTask, "__call__"), (CombineStep, "step"), (BatchRecord, "end")
+STEPS = (BatchRecord, "begin"), (ReceiptTask, "receipts"), (CombineStep, "step"), (BatchRecord, "end")
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +49,6 @@ def backed_up_at(monkeypatch, owner, name, seen, make):
         seen[name] += 1
         make(f"{name}-{seen[name]}-before")
         result = method(*arguments, **more)
-        if name == "__call__":
-            result = list(result)
         make(f"{name}-{seen[name]}-after")
         return result
 

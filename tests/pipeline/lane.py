@@ -197,7 +197,7 @@ class Lane:
                         receipts += found.to_dict("records")
             fresh[key] = state.get[0]
         schema = pa.schema([("kind", pa.string()), ("payload", pa.binary())])
-        return fresh, Receipts(pa.Table.from_pylist(receipts, schema))
+        return fresh, Receipts.of_table(pa.Table.from_pylist(receipts, schema))
 
     def known(self, shard):
         """The state of a shard, as Spark has it."""

@@ -89,7 +89,7 @@ class LaneRun:
             with running(Task(number, part)):
                 for found in self.task(self.reader.read(partition)):
                     rows += found.to_pylist()
-        self.sink.commit(number, Receipts(pa.Table.from_pylist(rows, RECEIPTS)))
+        self.sink.commit(number, Receipts.of_table(pa.Table.from_pylist(rows, RECEIPTS)))
         (self.lists / "commits" / str(number)).write_text("{}")
 
 

@@ -152,10 +152,14 @@ class OpenQueues(Closing):
         """Wait until the run commits something, or so long, a day at most; whether there was anything."""
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
             raise SettingError("seconds to wait, from 0 up", shown(seconds))
-        if not self.refresh():
-            self._wakeup.wait(min(seconds, _DAY))
-            return self.refresh()
-        return True
+        if self.refresh():
+            return True
+        self.await_commit(min(seconds, _DAY))
+        return self.refresh()
+
+    def await_commit(self, seconds: float) -> None:
+        """Wait until the run may have committed something that ``refresh`` has not seen, or so long."""
+        self._wakeup.wait(seconds)
 
     def interrupt(self) -> None:
         """End the ``wait`` of another thread."""

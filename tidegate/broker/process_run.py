@@ -18,7 +18,6 @@ from contextlib import ExitStack
 from time import monotonic, perf_counter
 
 import orjson
-import pyarrow as pa
 
 from tidegate.broker.batch_record import BatchRecord
 from tidegate.broker.source_readers import Offset, SourceReader, reader_of
@@ -29,16 +28,16 @@ from tidegate.runs.checkpoint import begun
 from tidegate.runs.cut import Cut
 from tidegate.runs.maintenance import Maintenance, look_after
 from tidegate.runs.quarantine import Quarantine
-from tidegate.runs.sinks import COUNTS, Receipt, Receipts, Sink, check_batches, named_by
+from tidegate.runs.sinks import COUNTS, Receipts, Sink, check_batches, named_by
 from tidegate.runs.sources import Source
 from tidegate.runs.status import Status
 from tidegate.stages.combine import CombineStep
 from tidegate.stages.feed import fed_for
 from tidegate.stages.live_shard import forget
 from tidegate.stages.select import VERSION, Select, Subscriptions
-from tidegate.stages.select_task import WATERMARK, ReceiptRows, SelectTask
-from tidegate.stages.shard_parts import PART, ShardFiles
-from tidegate.stages.shard_state import CombineSettings, PartReference
+from tidegate.stages.select_task import WATERMARK, ReceiptRows, ReceiptTask
+from tidegate.stages.shard_parts import ShardFiles
+from tidegate.stages.shard_state import CombineSettings
 from tidegate.stages.task_context import LocalTask, local_task
 from tidegate.store.commit_lock import CommitLock
 from tidegate.store.directory_lock import DirectoryLock
@@ -51,7 +50,6 @@ _LOG = logging.getLogger("tidegate")
 _SHARDS = (0,)
 #: Seconds between two notes in the registry of the version from which on this run may need subscriptions.
 _NOTED = 5.0
-_RECEIPTS = pa.schema([("kind", pa.string()), ("payload", pa.binary())])
 
 
 class ProcessRun:
@@ -142,7 +140,7 @@ class ProcessRun:
         select = Select(feed, subscriptions, self._ahead)
         files = ShardFiles(f"{self._checkpoint}/patterns") if self._begun.patterns else None
         outlet = ReceiptRows(halves, files, _SHARDS if files is not None else ())
-        self._select = SelectTask(select, outlet, self.quarantine)
+        self._select = ReceiptTask(select, outlet, self.quarantine)
         self._combine = None
         if files is not None:
             self._combine = CombineStep(files, _SHARDS, subscriptions, self._settings, halves, query=self.query)
@@ -235,21 +233,13 @@ class ProcessRun:
         if self.status.newest is not None:
             properties[WATERMARK] = str(self.status.newest - self._settings.lateness)
         with local_task(LocalTask(self.query, number, properties)):
-            rows: list[Receipt] = [
-                (row["kind"], row["payload"])
-                for batch in self._select(self._reader.batches(start, end))
-                for row in batch.to_pylist()
-            ]
+            parts, receipts = self._select.receipts(self._reader.batches(start, end))
             self._state = self._record.state
             if self._combine is not None:
                 began = perf_counter()
-                parts = [PartReference.from_json(payload) for kind, payload in rows if kind == PART]
                 told, counts, self._state = self._combine.step(0, parts, self._state)
-                rows = [row for row in rows if row[0] != PART] + self._combine.receipts(told, counts, began)
-        kinds, payloads = zip(*rows, strict=True)
-        return Receipts(
-            pa.table([pa.array(kinds, pa.string()), pa.array(payloads, pa.binary())], schema=_RECEIPTS), cut
-        )
+                receipts += self._combine.receipts(told, counts, began)
+        return Receipts(receipts, cut)
 
     def _need(self, version: int) -> None:
         """Note in the registry, every few seconds, which versions this run may need, so that older ones can go."""

@@ -275,8 +275,8 @@ class Sessions(Closing):
     # --- as time passes ---------------------------------------------------------------------------------------------
 
     def wait(self, seconds: float) -> None:
-        """Wait until the runner commits something, or so long."""
-        self._queues.wait(seconds)
+        """Wait until the runner commits something that ``tick`` has not seen, or so long."""
+        self._queues.await_commit(seconds)
 
     def interrupt(self) -> None:
         """End the ``wait`` of another thread."""

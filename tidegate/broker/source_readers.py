@@ -16,7 +16,7 @@ from tidegate.errors import SettingError
 from tidegate.index.shapes import looked_up_with
 from tidegate.runs.sources import FilesSource, GeneratorSource, LogSource, Source
 from tidegate.stages import feed
-from tidegate.stages.log_planner import LogPlanner, reference
+from tidegate.stages.log_planner import LogPlanner
 from tidegate.store.registry import Registry
 from tidegate.store.wakeups import Wakeup
 
@@ -41,7 +41,7 @@ class SourceReader(ABC):
         """Where the batch that begins at ``start`` ends; None if nothing is new."""
 
     @abstractmethod
-    def batches(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:
+    def batches(self, start: Offset, end: Offset) -> Iterator[Any]:
         """What lies between, for the feed. The same offsets always give the same."""
 
     def wait(self, seconds: float) -> None:
@@ -63,7 +63,7 @@ class _LogReader(SourceReader):
     poll = 0.05
 
     def __init__(self, source: LogSource, query: str, registry: Registry, clock: float) -> None:
-        self.feed = feed.slices
+        self.feed = feed.references
         self._planner = LogPlanner({
             "path": source.path, "rows": source.rows, "pieces": 1, "query": query, "starting": source.starting,
             "clock": clock, "registry": registry.url, "storage": registry.index_storage,
@@ -79,8 +79,8 @@ class _LogReader(SourceReader):
         found = self._planner.next_offset(start, self._planner.newest_offset(), self._planner.rows)
         return None if found == start else found
 
-    def batches(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:
-        return map(reference, self._planner.references(start, end))
+    def batches(self, start: Offset, end: Offset) -> Iterator[Any]:
+        return iter(self._planner.references(start, end))
 
     def wait(self, seconds: float) -> None:
         self._wakeup.wait(seconds)
@@ -127,7 +127,7 @@ class _FilesReader(SourceReader):
             os.fsync(self._file)
             self._seen.update(new)
 
-    def batches(self, start: Offset, end: Offset) -> Iterator[pa.RecordBatch]:
+    def batches(self, start: Offset, end: Offset) -> Iterator[Any]:
         yield pa.record_batch({"path": pa.array(end["files"], pa.string())})
 
     def close(self) -> None:

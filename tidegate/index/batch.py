@@ -28,7 +28,10 @@ from tidegate.rejected_row import RejectedRow
 from tidegate.shapes.normal_form import LONGEST, SHORTEST
 from tidegate.time_zones import TimeZone
 
-__all__ = ["ArrowBatch", "Batch", "ObjectBatch", "phase_number", "sift", "text_buffers"]
+__all__ = ["FOR_EVER", "ArrowBatch", "Batch", "ObjectBatch", "phase_number", "sift", "text_buffers"]
+
+#: When the validity ends of what has no end.
+FOR_EVER = np.iinfo(np.int64).max
 
 
 def text_buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.bool_]]:
@@ -107,6 +110,10 @@ class Batch:
         """Microseconds since 1970."""
         raise TypeError("a batch of nothing")
 
+    def until(self) -> NDArray[np.int64] | None:
+        """When their validity ends, in µs since 1970; ``FOR_EVER`` where it does not, None if that is so for all."""
+        raise TypeError("a batch of nothing")
+
     def time_range(self) -> tuple[int, int]:
         """The first and the last of the times."""
         times = self.times()
@@ -161,6 +168,12 @@ class ObjectBatch(Batch):
 
     def times(self) -> NDArray[np.int64]:
         return np.array(self.micros, np.int64)
+
+    def until(self) -> NDArray[np.int64] | None:
+        ends = [p.valid_until for p in self.publications]
+        if not any(ends):
+            return None
+        return np.array([FOR_EVER if end is None else micros(end) for end in ends], np.int64)
 
     def time_range(self) -> tuple[int, int]:
         return min(self.micros), max(self.micros)
@@ -235,6 +248,12 @@ class ArrowBatch(Batch):
 
     def times(self) -> NDArray[np.int64]:
         return np.asarray(self.arrays["time"].cast(pa.int64()))
+
+    def until(self) -> NDArray[np.int64] | None:
+        found = self.arrays.get("valid_until")
+        if found is None or found.null_count == len(found):
+            return None
+        return np.asarray(found.cast(pa.int64()).fill_null(FOR_EVER))
 
     def ids(self) -> pa.Array:
         return self.arrays["id"]

@@ -1,23 +1,26 @@
 """Tables of a few rows as publications, and a few notifications as a table.
 
 Arrow takes microseconds for each thing it does to a column, however short, so a broker that gets its publications one
-by one is better off with objects. ``publications_of`` leaves to ``ArrowBatch`` every table that is out of the ordinary,
-and every one that is wrong, so that errors are the same for tables of any length.
+by one is better off with objects; ``SmallTableBatch`` has both. ``publications_of`` leaves to ``ArrowBatch`` whatever
+is out of the ordinary, and every one that is wrong, so that errors are the same for tables of any length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tidegate.errors import PublicationError
+from tidegate.index.batch import ArrowBatch, ObjectBatch
 from tidegate.index.checks import REQUIRED
 from tidegate.index.columns import is_text
 from tidegate.model import FLAT, GROUPED, RESERVED, Notification, Publication
 
-__all__ = ["flat_of", "grouped_of", "publications_of"]
+__all__ = ["SmallTableBatch", "flat_of", "grouped_of", "publications_of", "trusted_batch"]
 
 #: Rows up to which a table is read as objects.
 _FEW = 8
@@ -92,6 +95,28 @@ def _is_plain(field: pa.Field) -> bool:
     if pa.types.is_list(kind):
         kind = kind.value_type
     return kind in (pa.float64(), pa.int64(), pa.bool_(), _INSTANT, _POINT) or is_text(kind)
+
+
+class SmallTableBatch(ObjectBatch):
+    """The rows of a table as objects, and as the columns of that table for whoever wants these."""
+
+    def __init__(self, publications: Sequence[Publication], table: pa.Table) -> None:
+        super().__init__(publications)
+        self._table = table
+
+    @property
+    def arrays(self) -> dict[str, pa.Array]:
+        """The columns by name, as an ``ArrowBatch`` has them."""
+        return ArrowBatch.trusted(self._table).arrays
+
+    def picked(self, rows: NDArray[np.int64]) -> Self:
+        return type(self)([self.publications[i] for i in rows.tolist()], self._table.take(pa.array(rows)))
+
+
+def trusted_batch(table: pa.Table) -> ArrowBatch | SmallTableBatch:
+    """A table whose rows were all checked before, as those of the log were, as objects where they are few."""
+    few = publications_of(table)
+    return ArrowBatch.trusted(table) if few is None else SmallTableBatch(few, table)
 
 
 def flat_of(notifications: Sequence[Notification]) -> pa.Table:

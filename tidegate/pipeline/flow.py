@@ -193,7 +193,7 @@ class Flow:
             cut = Cut(-1, version, at)
         if self.status.newest is not None:
             tell(WATERMARK, str(self.status.newest - self._settings.lateness))
-        found = Receipts(receipts.toArrow(), cut)
+        found = Receipts.of_table(receipts.toArrow(), cut)
         worked = perf_counter()
         with self._commits.shared():
             for sink in self._sinks:

@@ -6,6 +6,7 @@ series, which JSON does not have. Knows no names of fields.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from math import isfinite
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegate.moments import moment
 from tidegate.records.json_column import INSTANT
 
 __all__ = ["instants", "json_value", "json_values", "listed", "stamp", "stamps"]
@@ -57,10 +59,16 @@ def _point(point: tuple[float, float]) -> dict[str, float]:
 
 
 _TEXTS_AND_TRUTHS = frozenset({bool, str})
+#: Types of columns whose values JSON has as they are; the id of a type is quicker to compare than the type.
+_AS_THEY_ARE = frozenset(kind.id for kind in (pa.float64(), pa.int64(), pa.bool_(), pa.string(), pa.large_string()))
+#: Values up to which a column is listed one by one: each call of Arrow's functions takes as long as some values.
+_FEW = 8
 
 
 def listed(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     """The values of a column as ``to_pylist`` gives them, but faster for most types."""
+    if len(column) <= _FEW:
+        return list(column.to_pylist())
     kind = column.type
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     is_plain = column.null_count == 0 and pa.types.is_primitive(kind) and not pa.types.is_temporal(kind)
@@ -72,6 +80,8 @@ def listed(column: pa.ChunkedArray | pa.Array) -> list[Any]:
 def json_values(column: pa.ChunkedArray | pa.Array, is_attribute: bool = True, gaps: bool = True) -> list[Any]:
     """The values of a column as JSON. Without ``gaps``, those of a series stay NaN and infinite."""
     kind = column.type
+    if kind.id in _AS_THEY_ARE:
+        return listed(column)
     if pa.types.is_dictionary(kind):
         return json_values(column.cast(kind.value_type), is_attribute, gaps)
     if pa.types.is_timestamp(kind):
@@ -95,6 +105,10 @@ def json_values(column: pa.ChunkedArray | pa.Array, is_attribute: bool = True, g
 
 def stamps(column: pa.ChunkedArray | pa.Array) -> list[str | None]:
     """``stamp`` for a column of timestamps."""
+    if len(column) <= _FEW:
+        with suppress(OverflowError):  # before the year 1 or after 9999
+            moments = instants(column).cast(pa.int64()).to_pylist()
+            return [None if micros is None else stamp(moment(micros)) for micros in moments]
     texts = instants(column).cast(pa.timestamp("us")).cast(pa.string())  # a zone would take most of the time
     return listed(pc.binary_join_element_wise(pc.binary_replace_slice(texts, 10, 11, "T"), "Z", ""))
 

@@ -22,12 +22,14 @@ __all__ = ["row_objects"]
 _FIELDS = ("start", "end", "phase", "location", "valid_until")
 
 
-def row_objects(table: pa.Table, wanted: Collection[str] | None = None) -> list[dict[str, Any]]:
+def row_objects(table: pa.Table | pa.RecordBatch, wanted: Collection[str] | None = None) -> list[dict[str, Any]]:
     """A dict for each row, with the wanted attributes or all under ``attributes``, and without what the row lacks.
 
     A point is ``{"lon", "lat"}``, a timestamp among the attributes ``{"timestamp"}``, a date ``{"date"}``.
     """
-    names = table.column_names
+    names = table.schema.names
+    if isinstance(table, pa.Table) and len(batches := table.to_batches()) == 1:
+        table = batches[0]  # whose columns are at hand in half the time
     columns = [json_values(table.column(name), is_attribute=False) for name in ("id", "source", "time")]
     found = [{"id": id, "source": source, "time": time} for id, source, time in zip(*columns, strict=True)]
     for name in _FIELDS:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tidegate.store.delivery_records import DeliveryKind, PatternNotification
 from tidegate.store.queue_batches import numbered
 from tidegate.store.queue_reader import QueuedRows
-from tidegate.store.queues import Told
+from tidegate.store.queues import NOTHING, Told
 from tidegate.store.valid_set import Withdrawal
 
 __all__ = ["NO_MATCHES", "Ordered", "RowMatches", "SentReferences", "told_of", "with_retractions"]
@@ -74,7 +74,15 @@ def told_of(
     queues_of: Callable[[_Numbers], NDArray[np.int32]],
 ) -> Ordered:
     """What a batch tells, in the order of queues. What has no queue is told to nobody."""
-    parts = [_initial_things(initial), _matched_things(matched), _raised_things(raised)]
+    parts = []
+    if len(initial.row):
+        parts.append(_initial_things(initial))
+    if matched:
+        parts.append(_matched_things(matched))
+    if raised:
+        parts.append(_raised_things(raised))
+    if not parts:
+        return Ordered(NOTHING, _NONE)
     sizes = [len(part.row) for part in parts]
     starts = np.cumsum([0, *sizes])
     row, cause, owner, moment = (
@@ -146,8 +154,6 @@ def _initial_things(found: RowMatches) -> _Things:
 
 def _matched_things(parts: Sequence[SentReferences]) -> _Things:
     """Publications that filters matched; where the source has no rows, with their contents."""
-    if not parts:
-        return _Things(DeliveryKind.PUBLICATION, _NONE, _NONE, _NONE, _NONE, {}, _NONE, _NONE)
     since = np.concatenate([part.arrays["since"] for part in parts])
     more: dict[int, bytes] = {}
     if not any(part.contents for part in parts):
@@ -164,8 +170,6 @@ def _matched_things(parts: Sequence[SentReferences]) -> _Things:
 
 def _raised_things(parts: Sequence[SentReferences]) -> _Things:
     """Notifications of patterns, with what they say."""
-    if not parts:
-        return _Things(DeliveryKind.PATTERN, _NONE, _NONE, _NONE, _NONE, {}, _NONE, _NONE)
     row, owner, moment = (np.concatenate([part.arrays[name] for part in parts]) for name in ("row", "since", "moment"))
     notes = dict(enumerate(note for part in parts for note in _notes(part)))
     cause = np.where(row < 0, _LAST, row)

@@ -69,7 +69,8 @@ class Recipients:
                 new = wanted
             self._learn(new)
         found = np.array([self._known[since][0] for since in wanted], np.int32)
-        found[np.isin(found, self._ended)] = NO_QUEUE
+        if len(self._ended):
+            found[np.isin(found, self._ended)] = NO_QUEUE
         return found
 
     def _learn(self, sinces: Sequence[int]) -> None:

@@ -7,7 +7,7 @@ batch that is run again after a failure has the same number, so sinks that store
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, TextIO
@@ -106,9 +106,16 @@ class Receipts:
     ``cut`` is the one that the runner made, for a source that makes none.
     """
 
-    def __init__(self, table: pa.Table, cut: Cut | None = None) -> None:
-        self._kinds, self._payloads = table.column("kind").to_pylist(), table.column("payload")
+    def __init__(self, receipts: Iterable[Receipt], cut: Cut | None = None) -> None:
+        self._by_kind: dict[str, list[bytes]] = {}
+        for kind, payload in receipts:
+            self._by_kind.setdefault(kind, []).append(payload)
         self._cut = cut
+
+    @staticmethod
+    def of_table(table: pa.Table, cut: Cut | None = None) -> Receipts:
+        """The receipts that Spark has collected."""
+        return Receipts(zip(table.column("kind").to_pylist(), table.column("payload").to_pylist(), strict=True), cut)
 
     @cached_property
     def cut(self) -> Cut:
@@ -121,7 +128,7 @@ class Receipts:
 
     def of(self, kind: str) -> list[bytes]:
         """The payloads of one kind."""
-        return [payload.as_py() for k, payload in zip(self._kinds, self._payloads, strict=True) if k == kind]
+        return self._by_kind.get(kind, [])
 
     @cached_property
     def flat(self) -> pa.Table:

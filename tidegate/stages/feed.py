@@ -3,7 +3,8 @@
 There are four, and ``streams.py`` or ``tg.match`` chooses one by what the source gives. ``rows`` takes publications as
 columns, maybe with a JSON column ``attributes``; ``texts`` takes JSON objects, one per row; ``slices`` takes references
 to the log and ``files`` takes paths, both opened by the worker itself, so that publications never pass through the JVM.
-A row that is no publication becomes a fault, with its reason.
+The runner in process, where there is none, hands references to ``references`` as they are. A row that is no publication
+becomes a fault, with its reason.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from tidegate.index.batch import ArrowBatch, sift
 from tidegate.index.dated_ahead import NO_STAMP, is_dated_ahead, why_refused
+from tidegate.index.small_tables import SmallTableBatch, trusted_batch
 from tidegate.index.versioned import View
 from tidegate.model import COORDINATES
 from tidegate.records import expand, expand_attributes
@@ -26,10 +28,11 @@ from tidegate.rejected_row import QuarantinedRow, RejectedRow
 from tidegate.runs.cut import Cut
 from tidegate.runs.publication_files import publications
 from tidegate.runs.sinks import WorkerHalf
+from tidegate.stages.log_planner import REFERENCE
 from tidegate.store.log import Frame, Slice, read
 from tidegate.time_zones import TimeZone
 
-__all__ = ["Arrived", "Feed", "Versions", "fed_for", "files", "rows", "slices", "texts"]
+__all__ = ["Arrived", "Feed", "Versions", "fed_for", "files", "references", "rows", "slices", "texts"]
 
 #: How many publications are matched together, about: enough for the index's fixed costs to be small, few enough for
 #: memory.
@@ -39,7 +42,7 @@ SIZE = 65_536
 class Arrived(NamedTuple):
     """Publications that are matched together, the view they are matched with, and the rows that are no publications."""
 
-    batch: ArrowBatch
+    batch: ArrowBatch | SmallTableBatch
     view: View
     versions: int | NDArray[np.int64]
     """The version at which all of them appeared, or one for each of them."""
@@ -88,9 +91,11 @@ class Versions(Protocol):
 
 
 class Feed(Protocol):
-    """Turns Spark's record batches into publications, with only the attributes that some subscription asks about."""
+    """Turns what a source gives, Spark's record batches as a rule, into publications, with only the attributes that
+    some subscription asks about.
+    """
 
-    def __call__(self, batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]: ...
+    def __call__(self, given: Iterable[Any], versions: Versions, /) -> Iterator[Arrived]: ...
 
 
 def rows(
@@ -156,28 +161,30 @@ def fed_for(halves: Iterable[WorkerHalf], feed: Feed, has_rows: bool) -> Feed:
 
 
 def slices(batches: Iterable[pa.RecordBatch], versions: Versions) -> Iterator[Arrived]:
-    """References to the log, whose publications were checked before they were written."""
-    for batch in batches:
-        for fields in batch.to_pylist():
-            clock, row, version, time = (fields.pop(name) for name in ("clock", "cut_row", "cut_version", "cut_time"))
-            slice = Slice(**fields)
-            view = versions.view(slice.oldest_version, slice.newest_version)
-            if row is not None:
-                nothing, cut = _NOTHING, Cut(row, version, time)
-                yield Arrived(nothing, view, version, [], clock=clock, cut=cut)
-            if not slice.rows:
-                continue
-            for frames in _together(read(slice)):
-                names = [name for name in frames[0].batch.schema.names if name in _KEPT or name in view.names]
-                table = pa.Table.from_batches([frame.batch.select(names) for frame in frames])
-                stamps = np.array([frame.version for frame in frames], np.int64)
-                sizes = np.array([frame.batch.num_rows for frame in frames], np.int64)
-                some = sizes > 0
-                each = np.repeat(stamps, sizes)
-                taken = np.repeat(np.array([frame.appended for frame in frames], np.int64), sizes)
-                yield Arrived(
-                    ArrowBatch.trusted(table), view, each, [], sizes[some], rows=_rows(frames, sizes), taken=taken
-                )
+    """References to the log, as Spark hands them over."""
+    given = (row for batch in batches for row in batch.to_pylist())
+    return references((tuple(row[name] for name in REFERENCE) for row in given), versions)
+
+
+def references(given: Iterable[tuple[Any, ...]], versions: Versions) -> Iterator[Arrived]:
+    """References to the log, as ``LogPlanner`` makes them. Publications were checked before they were written."""
+    for *where, clock, row, version, time in given:
+        slice = Slice(*where)
+        view = versions.view(slice.oldest_version, slice.newest_version)
+        if row is not None:
+            yield Arrived(_NOTHING, view, version, [], clock=clock, cut=Cut(row, version, time))
+        if not slice.rows:
+            continue
+        for frames in _together(read(slice)):
+            names = [name for name in frames[0].batch.schema.names if name in _KEPT or name in view.names]
+            table = pa.Table.from_batches([frame.batch.select(names) for frame in frames])
+            stamps = np.array([frame.version for frame in frames], np.int64)
+            sizes = np.array([frame.batch.num_rows for frame in frames], np.int64)
+            each = np.repeat(stamps, sizes)
+            taken = np.repeat(np.array([frame.appended for frame in frames], np.int64), sizes)
+            yield Arrived(
+                trusted_batch(table), view, each, [], sizes[sizes > 0], rows=_rows(frames, sizes), taken=taken
+            )
 
 
 def _rows(frames: Sequence[Frame], sizes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -19,11 +19,13 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
+from tidegate.rejected_row import QuarantinedRow
 from tidegate.runs.cut import Cut
 from tidegate.runs.quarantine import Quarantine
-from tidegate.runs.sinks import COUNTS, CUT, WorkerHalf
+from tidegate.runs.sinks import COUNTS, CUT, Receipt, WorkerHalf
 from tidegate.stages.select import Select, SelectedBatch
 from tidegate.stages.shard_parts import PART, PartWriter, ShardFiles
+from tidegate.stages.shard_state import PartReference
 from tidegate.stages.task_context import batch_number, local_property, partition_number, query_id
 
 __all__ = [
@@ -34,6 +36,8 @@ __all__ = [
     "Outlet",
     "OutletWriter",
     "ReceiptRows",
+    "ReceiptTask",
+    "ReceiptWriter",
     "SelectTask",
 ]
 
@@ -77,19 +81,37 @@ class SelectTask:
     """Where rows that are no publications go; None where another stage reads the same rows and writes them there."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        writer = self.outlet.writer()
-        rejected = []
+        writer, rejected = self.outlet.writer(), list[QuarantinedRow]()
         for found in self.select(batches):
             rejected += found.faults
             yield from writer.take(found)
-        if rejected and self.quarantine is not None:
-            quarantine, query = self.quarantine, query_id()
-            if (
-                quarantine.query and query
-            ):  # several queries share it: a stream's files have Spark's id of it, the same after a restart
-                quarantine = replace(quarantine, query=query)
-            quarantine.keep(batch_number(), partition_number(), rejected)
+        self._keep(rejected)
         yield from writer.close(len(rejected))
+
+    def _keep(self, rejected: Sequence[QuarantinedRow]) -> None:
+        if not rejected or self.quarantine is None:
+            return
+        quarantine, query = self.quarantine, query_id()
+        if quarantine.query and query:  # several share it: a stream's files have Spark's id, the same after a restart
+            quarantine = replace(quarantine, query=query)
+        quarantine.keep(batch_number(), partition_number(), rejected)
+
+
+@dataclass(frozen=True)
+class ReceiptTask(SelectTask):
+    """The same in the process of a run, which needs no rows for Spark: ``outlet`` is that of receipts."""
+
+    outlet: ReceiptRows
+
+    def receipts(self, given: Iterable[Any]) -> tuple[list[PartReference], list[Receipt]]:
+        """What the only shard of patterns takes of what was given to the feed, and the receipts."""
+        writer, rejected = self.outlet.writer(), list[QuarantinedRow]()
+        for found in self.select(given):
+            rejected += found.faults
+            writer.keep(found)
+        self._keep(rejected)
+        parts, receipts = writer.end(len(rejected))
+        return [part for _, part in parts], receipts
 
 
 # --- notifications --------------------------------------------------------------------------------------------------
@@ -129,11 +151,13 @@ class ReceiptRows(Outlet):
     shards: Sequence[int] = ()
     """The keys of the shards that combine the parts."""
 
-    def writer(self) -> OutletWriter:
-        return _ReceiptWriter(self)
+    def writer(self) -> ReceiptWriter:
+        return ReceiptWriter(self)
 
 
-class _ReceiptWriter(OutletWriter):
+class ReceiptWriter(OutletWriter):
+    """Makes the receipts of a task."""
+
     def __init__(self, outlet: ReceiptRows) -> None:
         self._began = perf_counter()
         batch, partition = batch_number(), partition_number()
@@ -147,6 +171,11 @@ class _ReceiptWriter(OutletWriter):
         self._cut: Cut | None = None
 
     def take(self, found: SelectedBatch) -> Iterator[pa.RecordBatch]:
+        self.keep(found)
+        return iter(())
+
+    def keep(self, found: SelectedBatch) -> None:
+        """Hand what was selected to the sinks' worker halves and to the shards of patterns, and count it."""
         counts = self._counts
         counts["publications"] += found.publications
         counts["ahead"] += found.ahead
@@ -169,9 +198,9 @@ class _ReceiptWriter(OutletWriter):
             self._matching += perf_counter() - before
         counts["shapeless"] += found.batch.shapeless  # read after the filters of patterns, which add to it
         counts["oversized"] += found.batch.oversized
-        return iter(())
 
-    def close(self, rejected: int) -> Iterator[pa.RecordBatch]:
+    def end(self, rejected: int) -> tuple[list[tuple[int, PartReference]], list[Receipt]]:
+        """References to parts by the keys of their shards, and the receipts of the whole task."""
         before = perf_counter()
         receipts = [receipt for writer in self._writers for receipt in writer.close()]
         now = perf_counter()
@@ -179,10 +208,14 @@ class _ReceiptWriter(OutletWriter):
         receipts.append((COUNTS, orjson.dumps({**self._counts, "quarantined": rejected, **seconds})))
         if self._cut is not None:
             receipts.append((CUT, orjson.dumps(list(self._cut))))
+        return [] if self._parts is None else list(self._parts.close()), receipts
+
+    def close(self, rejected: int) -> Iterator[pa.RecordBatch]:
+        parts, receipts = self.end(rejected)
         if self._parts is None:
             yield _batch(receipts, _RECEIPTS)
             return
-        references = [(key, PART, reference.to_json()) for key, reference in self._parts.close()]
+        references = [(key, PART, reference.to_json()) for key, reference in parts]
         yield _batch([*references, *((self._shards[0], *receipt) for receipt in receipts)], _SHARDED)
 
 

@@ -137,7 +137,8 @@ class LogReader(Closing):
     def _kept(self, begin: int, end: int) -> list[int]:
         """The first rows of all segments, if all rows from ``begin`` to ``end`` are in them."""
         last = self.end  # asked first: the segments then contain it
-        firsts = segments(self.directory)
+        is_newest = self._last.first_row <= begin
+        firsts = [self._last.first_row] if is_newest else segments(self.directory)
         if begin < firsts[0]:
             raise StoreError(f"rows that are kept, from {firsts[0]} on", f"row {begin}", str(self.directory))
         if not begin <= end <= last:

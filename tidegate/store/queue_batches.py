@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tidegate.store.queue_frames import QueueFrame, packed
 
-__all__ = ["Told", "frame_of_batch", "merged_frame", "numbered"]
+__all__ = ["NOTHING", "Told", "frame_of_batch", "merged_frame", "numbered"]
 
 _NO_BYTES = np.empty(0, np.uint8)
 
@@ -34,6 +34,11 @@ class Told(NamedTuple):
     thing: NDArray[np.int64]
     subscription: NDArray[np.int64]
     queue: NDArray[np.int32]
+
+
+_NONE = np.empty(0, np.int64)
+#: Of a batch that tells nothing.
+NOTHING = Told(np.empty(0, np.uint8), _NONE, {}, _NONE, _NONE, np.empty(0, np.int32))
 
 
 def _starts(sizes: NDArray[Any], dtype: Any = np.int64) -> NDArray[Any]:

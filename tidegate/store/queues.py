@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tidegate.errors import SettingError, StoreError
 from tidegate.store.log_tail import sync_directory
-from tidegate.store.queue_batches import Told, frame_of_batch, merged_frame
+from tidegate.store.queue_batches import NOTHING, Told, frame_of_batch, merged_frame
 from tidegate.store.queue_directory import Queue, QueueDirectory
 from tidegate.store.queue_files import (
     COMMITTED,
@@ -40,7 +40,7 @@ from tidegate.store.queue_frames import QueueFrame
 from tidegate.store.queue_reader import QueueReader, unusable
 from tidegate.store.wakeups import PREFIX, Waker
 
-__all__ = ["Queues", "Told"]
+__all__ = ["NOTHING", "Queues", "Told"]
 
 #: A journal is merged when it has so many frames, or so many bytes; so many files of a level become one of the next.
 _FRAMES, _BYTES, _FILES = 64, 32 << 20, 8

@@ -7,15 +7,19 @@ index. A frame is compared with its checksum the first time it is asked for. Kno
 from __future__ import annotations
 
 import mmap
+from bisect import bisect_right
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from tidegate.store.log_frames import SCHEMA, Header, after, frame_at, mapped
-from tidegate.store.log_segment import ENTRY, LogSegment, valid_entries
+from tidegate.store.log_segment import ENTRY, LogSegment, entry_of, valid_entries
 
 __all__ = ["RowSegment"]
+
+#: Rows up to which each is looked for by itself.
+_FEW = 8
 
 
 class RowSegment(LogSegment):
@@ -41,6 +45,8 @@ class RowSegment(LogSegment):
     def numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The numbers of the frames that hold these rows, all of which are in the segment and durable."""
         self._map()
+        if len(rows) <= _FEW:
+            return np.array([self._number(row) for row in rows.tolist()], np.int64)
         ends = self._entries[:, 1]
         low, high = np.zeros(len(rows), np.int64), np.full(len(rows), self.count, np.int64)
         for _ in range(self.count.bit_length()):  # a search of all rows together: ``ends`` is not copied for it
@@ -52,6 +58,15 @@ class RowSegment(LogSegment):
         if not good.all():
             raise self._gap(int(used[np.argmin(good)]))
         return low
+
+    def _number(self, row: int) -> int:
+        """The number of the frame that holds one row."""
+        item = self._entries.item
+        found = bisect_right(range(self.count), row, key=lambda number: item(number, 1))
+        for number in (found, max(found - 1, 0)):
+            if entry_of(self._entries[number].tobytes()) is None:
+                raise self._gap(number)
+        return found
 
     def frame(self, number: int) -> tuple[Header, pa.RecordBatch | None]:
         """The header of a frame and its batch, of publications or of tombstones; None if these were given up."""
