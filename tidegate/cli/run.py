@@ -57,6 +57,7 @@ def run(
     Example:
       tidegate run valley.toml
     """
+    from tidegate.broker.garbage_collection import look_for_cycles_seldom
     from tidegate.broker.supervised import follow_starter
     from tidegate.runs.config import load
     from tidegate.runs.toml_sections import KeyPosition, port
@@ -89,7 +90,9 @@ def run(
         _subscribed(settings, registry)
         source = settings.source.open()
         if settings.run.runner == "process":
-            _run(settings, _in_process(settings, source, registry), source, available_now, supervised)
+            process_run = _in_process(settings, source, registry)
+            look_for_cycles_seldom()
+            _run(settings, process_run, source, available_now, supervised)
             return
         with spark_session(lambda: _session(settings)) as spark:
             _run(settings, _on_spark(settings, spark, source, registry), source, available_now, supervised)

@@ -7,7 +7,6 @@ standard output when it listens.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import pickle
@@ -16,6 +15,7 @@ import socket
 import sys
 from typing import NamedTuple
 
+from tidegate.broker.garbage_collection import look_for_cycles_seldom
 from tidegate.broker.supervised import follow_starter, next_message
 from tidegate.errors import TidegateError
 from tidegate.gateway.api import routes
@@ -66,7 +66,7 @@ def _serve(order: GatewayOrder) -> int:
         server = GatewayServer(broker, Application(broker, routes(), WebSockets(broker)), listening, _tell)
         loop = _Loop(server)
         follow_starter(loop.received)
-        _spare_the_collector()
+        look_for_cycles_seldom()
         with asyncio.Runner(loop_factory=new_loop) as runner:
             runner.run(loop.serve())
         place.release()
@@ -103,15 +103,6 @@ def new_loop() -> asyncio.AbstractEventLoop:
 def _tell() -> None:
     sys.stdout.buffer.write(LISTENS)
     sys.stdout.buffer.flush()
-
-
-def _spare_the_collector() -> None:
-    """Look for cycles among what is new, and seldom: all that was imported stays, and requests make many objects that
-    are gone soon, of which counting references tells.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def _allow_many_files() -> None:
