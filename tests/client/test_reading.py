@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tests.client.fake_broker import FakeBroker, Fault
 from tests.parts.profiles import examples
+from tidegate.client.queue_reader import QueueReader
 
 TOKEN = "a-token-of-a-test"
 #: Bytes until the end of what a broker says of three items, about.
@@ -105,3 +106,29 @@ def test_a_connection_that_ends_after_some_bytes():
 @pytest.mark.thorough
 def test_a_connection_that_ends_after_any_byte():
     assert set(asyncio.run(cut_after(range(_BYTES)))) >= set(range(900))
+
+
+def test_closing_while_a_lost_connection_is_given_up(monkeypatch):
+    """Whoever is cancelled while it waits for a task that it has cancelled must end, and not connect again."""
+
+    async def run():
+        giving_up = asyncio.Event()
+
+        async def keep(self, connection):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                giving_up.set()
+                await asyncio.sleep(3600)
+
+        monkeypatch.setattr(QueueReader, "_keep", keep)
+        async with FakeBroker(websocket_faults=deque([Fault(items=1)])) as broker:
+            await broker.tell(2)
+            async with connected(broker) as client:
+                items = client.notifications()
+                assert (await anext(items)).number == 1
+                await asyncio.wait_for(giving_up.wait(), 10)
+                await asyncio.wait_for(items.aclose(), 10)
+            return [request.headers.get("upgrade") for request in broker.requests]
+
+    assert asyncio.run(run()).count("websocket") == 1

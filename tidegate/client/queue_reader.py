@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from contextlib import suppress
 
 from tidegate.client.address import BrokerAddress
 from tidegate.client.backoff import Backoff
@@ -18,6 +17,7 @@ from tidegate.client.item_sequence import ItemSequence, OutOfOrder
 from tidegate.client.items import ITEM_TYPES, Item
 from tidegate.client.queue_connection import ConnectionLost, QueueConnection
 from tidegate.client.queue_position import QueuePosition
+from tidegate.client.task_end import ended
 from tidegate.errors import BrokerError, TidegateError
 
 __all__ = ["QueueReader"]
@@ -66,9 +66,7 @@ class QueueReader:
     async def close(self) -> QueuePosition | None:
         """End; what is finished and not acknowledged yet, if items are acknowledged."""
         self._is_closed = True
-        self._task.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._task
+        await ended(self._task)
         async with self._changed:
             self._changed.notify_all()
         done = self._finished
@@ -103,9 +101,7 @@ class QueueReader:
         try:
             await self._listen(connection, backoff)
         finally:
-            keeper.cancel()
-            with suppress(asyncio.CancelledError):
-                await keeper
+            await ended(keeper)
 
     async def _listen(self, connection: QueueConnection, backoff: Backoff) -> None:
         is_greeted = False
