@@ -114,3 +114,23 @@ def test_a_retry_uses_up_nothing(broker):
             assert (found["accepted"], found["duplicates"]) == (accepted, duplicates)
         found = hal.post("/v1/publications", json=publications(4002, 2, valid_until=later)).json()
         assert (found["accepted"], found["refused"]) == (2, [])
+
+
+def test_a_retry_at_a_full_quota_is_a_duplicate(broker):
+    limit(broker, "jan", valid_set=3)
+    later = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    with broker.client("jan") as jan:
+        known = publications(6000, 3, valid_until=later)
+        assert jan.post("/v1/publications", json=known).json()["accepted"] == 3
+        other = {**known[1], "n": -1}
+        new, without_id = publications(6003, 2, valid_until=later)
+        del without_id["id"]
+        answer = jan.post("/v1/publications", json=[new, *known, other, without_id])
+        found = answer.json()
+        assert (answer.status_code, found["accepted"], found["duplicates"]) == (202, 0, 3)
+        assert [(one["index"], one["code"]) for one in found["refused"]] == [
+            (0, "validity"),
+            (4, "conflict"),
+            (5, "validity"),
+        ]
+        assert found["ids"] == {}

@@ -47,6 +47,7 @@ async def publish(broker: OpenBroker, caller: Caller, given: Sequence[Any]) -> P
         latest=None if ahead is None else now + round(ahead * _SECOND),
         covers=None if caller.holder.token.sources is None else caller.may_publish_as,
         limits=validity or broker.log.limits,
+        known=broker.log.has,
     )
     accepted = 0
     try:

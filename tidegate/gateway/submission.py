@@ -15,7 +15,7 @@ import msgspec
 
 from tidegate.errors import TidegateError, shown
 from tidegate.gateway.given_publications import Unreadable, made_publication
-from tidegate.gateway.valid_quotas import QuotaValidity
+from tidegate.gateway.valid_quotas import BeyondQuota, QuotaValidity
 from tidegate.model import Publication, micros, moment
 from tidegate.records.json_values import stamp
 from tidegate.store.log import Appended
@@ -72,10 +72,24 @@ class SimpleRecords(NamedTuple):
     ids: dict[int, str]
 
 
+class _BeyondQuota(NamedTuple):
+    """An item that a quota does not allow, unless the log has it."""
+
+    place: int
+    publication: Publication
+    has_made_time: bool
+    detail: str
+
+
+def _none_known(publications: Sequence[Publication]) -> Sequence[bool]:
+    return [False] * len(publications)
+
+
 class Submission:
     """Items, and what became of them: ``published``, or ``error`` if they could not be written.
 
-    ``now`` is when they arrived, ``latest`` how late the time of one may be, both in microseconds since 1970.
+    ``now`` is when they arrived, ``latest`` how late the time of one may be, both in microseconds since 1970. ``known``
+    says which publications the log has: these are no more than there were, whatever the quota.
     """
 
     published: Published | None = None
@@ -91,12 +105,14 @@ class Submission:
         latest: int | None = None,
         covers: Callable[[str], bool] | None = None,
         limits: ValidityLimits | QuotaValidity | None = None,
+        known: Callable[[Sequence[Publication]], Sequence[bool]] = _none_known,
     ) -> None:
         self.items, self.size = items, len(items)
         self.latest = _NEVER if latest is None else latest
-        self._now, self._limits, self._covers = now, limits, covers
+        self._now, self._limits, self._covers, self._known = now, limits, covers, known
         self._covered = set[str]()
         self._refused, self._ids = list[Refused](), dict[int, str]()
+        self._beyond_quota = list[_BeyondQuota]()
         self._places: Sequence[int] = []
         self._lot: Lot | None = None
         self._made: str | None = None
@@ -110,6 +126,8 @@ class Submission:
                     self._take(self._lot, places, index, item)
                 except TidegateError as error:
                     self._refuse(index, error.code, str(error))
+            if self._beyond_quota:
+                self._take_repeated(self._lot, places)
             self.items = ()
         return self._lot
 
@@ -160,6 +178,9 @@ class Submission:
             return
         if found.valid_until is not None and self._limits is not None:
             wrong = self._limits.refusal(micros(found.valid_until), self._now)
+            if isinstance(wrong, BeyondQuota) and made_id is None:
+                self._beyond_quota.append(_BeyondQuota(index, found, made_time is not None, str(wrong)))
+                return
             if wrong is not None:
                 self._refuse(index, "validity", str(wrong))
                 return
@@ -169,6 +190,18 @@ class Submission:
             self._ids[index] = made_id
         lot.publications.append(found)
         places.append(index)
+
+    def _take_repeated(self, lot: Lot, places: list[int]) -> None:
+        """Take what is beyond the quota and known, for the log to say what it is; refuse the rest."""
+        beyond, self._beyond_quota = self._beyond_quota, []
+        for one, is_known in zip(beyond, self._known([one.publication for one in beyond]), strict=True):
+            if not is_known:
+                self._refuse(one.place, "validity", one.detail)
+                continue
+            if one.has_made_time:
+                lot.made_times.append(len(lot.publications))
+            lot.publications.append(one.publication)
+            places.append(one.place)
 
     def _prefix(self) -> str:
         """How the ids begin that are made for this submission; nobody else makes such ids."""

@@ -15,7 +15,11 @@ from threading import Lock
 from tidegate.errors import PublicationError
 from tidegate.store.validity_limits import ValidityLimits
 
-__all__ = ["QuotaValidity", "ValidQuotas"]
+__all__ = ["BeyondQuota", "QuotaValidity", "ValidQuotas"]
+
+
+class BeyondQuota(PublicationError):
+    """A publication that is to be valid, of a principal who has as many as may be. One that the log has adds none."""
 
 
 class ValidQuotas:
@@ -69,6 +73,6 @@ class QuotaValidity:
         if wrong is not None or valid_until <= now:
             return wrong
         if not self._take():
-            return PublicationError(f"at most {self._most:,g} valid publications of a principal", "one more")
+            return BeyondQuota(f"at most {self._most:,g} valid publications of a principal", "one more")
         self.ends.append(valid_until)
         return None

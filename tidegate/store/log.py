@@ -27,6 +27,7 @@ from tidegate.store.wakeups import Waker
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from tidegate.model import Publication
     from tidegate.records.given import Given
     from tidegate.store.gone_rows import Named
     from tidegate.store.identities import Identities
@@ -242,6 +243,19 @@ class Log(LogReader):
         if graves:
             self._waker.wake()
         return [bool(rows.pop(pair, ())) for pair in pairs]
+
+    def has(self, publications: Sequence[Publication]) -> list[bool]:
+        """Of which publications the log knows the identity: these are not appended again. It knows none of a log that
+        takes each as often as it comes.
+        """
+        known = self._identities
+        if known is None or not publications:
+            return [False] * len(publications)
+        with self._turns.alone(), self._locked() as tail:
+            last, _, now = self._stamps(tail)
+            known.follow(self.directory, last, now)
+            rows = known.known(known.hashes.of_objects(publications), now)
+        return [False] * len(publications) if rows is None else (rows >= 0).tolist()
 
     def standing_rows(self, source: str, id: str) -> list[int]:
         """The rows that may be of a source and id, of any phase, and still count: by the horizon, or because they are
