@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gc
 import io
+from functools import partial
 from itertools import pairwise
 from time import monotonic
 
@@ -270,6 +271,50 @@ def test_arrow_that_is_none_or_too_much(post):
     for answer, (status, code) in zip(answers[:-2], expected, strict=True):
         problem(answer, status, code)
     assert answers[-2] == []
+
+
+# --- what is too large ------------------------------------------------------------------------------------------------
+
+
+def sized(size, id, **more):
+    """An item of so many bytes."""
+    item = {"id": id, "source": "z1", "text": "", **more}
+    item["text"] = "x" * (size - len(orjson.dumps(item)))
+    return orjson.dumps(item)
+
+
+def test_a_publication_that_is_too_large_refuses_itself_only(post):
+    fits, large, event = partial(sized, 200), partial(sized, 201), {"specversion": "1.0", "type": "t"}
+    spaced = b'{"id": "c",' + 200 * b" " + b'"source": "z1"}'
+    binary = {"ce-specversion": "1.0", "ce-id": "j", "ce-source": "z1", "ce-type": "t"}
+    rows = pa.table({"id": ["h", "i"], "source": ["z1", "z1"], "t": [200 * "x", 10 * "x"]})
+    bodies = [
+        ("application/json", b"[ %b ,%b, %b]" % (large("a"), fits("b"), spaced)),
+        ("application/json", large("a")),
+        ("application/json", fits("d")),
+        (NDJSON, b"\n".join([large("a"), b"{", fits("e")])),
+        (NDJSON, large("a") + b"\n{"),
+        (EVENTS, b"[%b,%b]" % (large("a", **event), fits("f", **event))),
+        (EVENT, large("a", **event)),
+        (EVENT, fits("g", **event)),
+        stream_of(rows),
+    ]
+    *answers, logged, _ = post(*bodies, text="[serve]\nmax_publication = 200\n")
+    assert [(answer.status_code, refused(answer)) for answer in answers] == [
+        (202, [(0, "limit"), (2, "limit")]),
+        (422, [(0, "limit")]),
+        (202, []),
+        (202, [(0, "limit"), (1, "json")]),
+        (422, [(0, "limit"), (1, "json")]),
+        (202, [(0, "limit")]),
+        (422, [(0, "limit")]),
+        (202, []),
+        (202, [(0, "limit")]),
+    ]
+    assert answers[1].json()["refused"][0]["detail"] == "expected a publication of at most 200 bytes; got 201"
+    assert [row["id"] for row in logged] == ["b", "d", "e", "f", "g", "i"]
+    answer, *_ = post(("application/json", 201 * b" " + b"5"), headers=binary, text="[serve]\nmax_publication = 200\n")
+    assert (answer.status_code, refused(answer)) == (422, [(0, "limit")])
 
 
 # --- what is refused as a whole ---------------------------------------------------------------------------------------

@@ -120,6 +120,19 @@ def test_a_message_of_very_many_objects_is_refused_before_it_becomes_them(tmp_pa
         assert socket.receive()["accepted"] == 1
 
 
+def test_a_publication_of_a_message_that_is_too_large_refuses_itself_only(tmp_path):
+    with live(tmp_path, "[serve]\nmax_publication = 250\n") as broker, Client(broker, "pub", "publisher") as socket:
+        assert socket.receive()["type"] == "hello"
+        large, fits = ({"id": id, "source": "z", "text": 50 * "é" + id} for id in ("large", "f"))
+        fits["text"] = 30 * "é"
+        answer = socket.ask("publish", publications=[large, fits])
+        assert (answer["accepted"], [(one["index"], one["code"]) for one in answer["refused"]]) == (1, [(0, "limit")])
+        answer = socket.ask("publish", publication=large)
+        assert (answer["type"], answer["status"], answer["code"]) == ("error", 422, "limit")
+        assert socket.ask("publish", publication={**fits, "id": "g"})["accepted"] == 1
+        assert socket.ask("publish", publications=[])["accepted"] == 0
+
+
 def test_messages_that_come_too_often_are_refused(tmp_path):
     few = "[serve]\nrequests_per_second = 1\n"
     with live(tmp_path, few) as broker, Client(broker, "pub", "publisher") as socket:

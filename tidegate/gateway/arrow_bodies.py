@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.errors import shown
+from tidegate.gateway.item_sizes import row_size, without_large
 from tidegate.gateway.problems import RequestError
 from tidegate.records.json_values import instants
+from tidegate.runs.serve_section import ServeSection
 
 __all__ = ["ARROW", "arrow_items"]
 
@@ -28,16 +30,17 @@ _AT_A_TIME = 500
 _CODE = "arrow"
 
 
-def arrow_items(body: bytes, most: int) -> list[Any]:
-    """The rows of a stream."""
+def arrow_items(body: bytes, limits: ServeSection) -> list[Any]:
+    """The rows of a stream, but for those that are too large."""
     try:
         _expect_uncompressed(body)
         with pa.ipc.open_stream(body) as stream:
             _expect_types(stream.schema)
-            return list(_rows(stream, most))
+            rows = list(_rows(stream, limits.max_publications))
     except (pa.ArrowException, OSError, struct.error) as wrong:
         got = next(iter(str(wrong).splitlines()), type(wrong).__name__)
         raise RequestError(400, _CODE, "an Arrow stream", got) from None
+    return without_large(rows, list(map(row_size, rows)), limits.max_publication)
 
 
 def _rows(stream: pa.RecordBatchStreamReader, most: int) -> Iterator[dict[str, Any]]:

@@ -36,7 +36,7 @@ class Limit(TidegateError, ValueError):
 
 
 class Unreadable(NamedTuple):
-    """Stands for an item that could not be decoded: a code, and what is wrong with it."""
+    """Stands for an item that could not be decoded or is too large: a code, and what is wrong with it."""
 
     code: str
     detail: str

@@ -1,6 +1,7 @@
 """The forms in which publications come by HTTP: JSON, NDJSON, CloudEvents and Arrow, as lists of items.
 
-An item is a decoded object, whatever it holds, or ``Unreadable`` where it could not be decoded and others could.
+An item is a decoded object, whatever it holds, or ``Unreadable`` where it is too large, or could not be decoded and
+others could.
 What an item has to be is for ``Submission``.
 """
 
@@ -20,19 +21,22 @@ from tidegate.gateway.api_request import ApiRequest
 from tidegate.gateway.arrow_bodies import ARROW, arrow_items
 from tidegate.gateway.bodies import JSON, LARGE, content_type, expect_few
 from tidegate.gateway.given_publications import Unreadable
+from tidegate.gateway.item_sizes import large_item, sizes_of_array, without_large
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.routes import BodyForm
+from tidegate.runs.serve_section import ServeSection
 
 __all__ = ["FORMS", "items_of"]
 
 NDJSON = "application/x-ndjson"
-_Decoder = Callable[[bytes, int], list[Any]]
+_NO_JSON = "json"
+_Decoder = Callable[[bytes, ServeSection], list[Any]]
 
 
 async def items_of(request: ApiRequest) -> list[Any]:
     """The items of a request's body."""
     body = await request.bytes()
-    most = request.broker.limits.max_publications
+    limits = request.broker.limits
     kind = content_type(request) or JSON
     if cloud_events.is_binary(request.headers):
         decode: _Decoder | None = partial(_event_of_headers, request.headers)
@@ -41,8 +45,8 @@ async def items_of(request: ApiRequest) -> list[Any]:
     if decode is None:
         raise RequestError(415, "content_type", f"one of {', '.join(_DECODERS)}", shown(kind), "Content-Type")
     if len(body) <= LARGE and decode is not arrow_items:  # a few bytes of Arrow may be very many values
-        return decode(body, most)
-    return await run_sync(decode, body, most, limiter=request.broker.large_bodies)
+        return decode(body, limits)
+    return await run_sync(decode, body, limits, limiter=request.broker.large_bodies)
 
 
 def _decoded(body: bytes) -> Any:
@@ -50,49 +54,62 @@ def _decoded(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as wrong:
-        raise RequestError(400, "json", "JSON", wrong.msg, f"byte {wrong.pos}") from None
+        raise RequestError(400, _NO_JSON, "JSON", wrong.msg, f"byte {wrong.pos}") from None
 
 
-def _json(body: bytes, most: int) -> list[Any]:
-    expect_few(body, most)
+def _json(body: bytes, limits: ServeSection) -> list[Any]:
+    expect_few(body, limits.max_publications)
     found = _decoded(body)
-    return found if type(found) is list else [found]
+    return _array(found, body, limits) if type(found) is list else [_whole(found, body, limits)]
 
 
-def _lines(body: bytes, most: int) -> list[Any]:
+def _array(items: list[Any], body: bytes, limits: ServeSection) -> list[Any]:
+    """The items of an array, but for those that are too large."""
+    if len(body) <= limits.max_publication:
+        return items
+    return without_large(items, sizes_of_array(body), limits.max_publication)
+
+
+def _whole(item: Any, body: bytes, limits: ServeSection) -> Any:
+    """The item that is a whole body, unless it is too large."""
+    return item if len(body) <= limits.max_publication else large_item(len(body), limits.max_publication)
+
+
+def _lines(body: bytes, limits: ServeSection) -> list[Any]:
     """A line that is no JSON is an item that cannot be read; a body of only such lines is none."""
+    most = limits.max_publications
     expect_few(body, most)
     if body.count(b"\n") > 2 * most:
         raise RequestError(413, "too_large", f"at most {2 * most:,} lines", "more")
-    found = [_line(line) for line in body.split(b"\n") if line and not line.isspace()]
-    if all(type(item) is Unreadable for item in found):
+    found = [_line(line, limits) for line in body.split(b"\n") if line and not line.isspace()]
+    if all(type(item) is Unreadable and item.code == _NO_JSON for item in found):
         got = found[0].detail if found else "no line"
-        raise RequestError(400, "json", "JSON on each line", got)
+        raise RequestError(400, _NO_JSON, "JSON on each line", got)
     return found
 
 
-def _line(line: bytes) -> Any:
+def _line(line: bytes, limits: ServeSection) -> Any:
     try:
-        return orjson.loads(line)
+        return _whole(orjson.loads(line), line, limits)
     except orjson.JSONDecodeError as wrong:
-        return Unreadable("json", f"expected JSON on each line; got what is none: {wrong.msg}")
+        return Unreadable(_NO_JSON, f"expected JSON on each line; got what is none: {wrong.msg}")
 
 
-def _cloud_event(body: bytes, most: int) -> list[Any]:
-    return [cloud_events.of_event(_decoded(body))]
+def _cloud_event(body: bytes, limits: ServeSection) -> list[Any]:
+    return [_whole(cloud_events.of_event(_decoded(body)), body, limits)]
 
 
-def _cloud_events(body: bytes, most: int) -> list[Any]:
-    expect_few(body, most)
+def _cloud_events(body: bytes, limits: ServeSection) -> list[Any]:
+    expect_few(body, limits.max_publications)
     found = _decoded(body)
     if type(found) is not list:
         raise RequestError(422, "cloudevents", "an array of events", shown(found))
-    return [cloud_events.of_event(event) for event in found]
+    return _array([cloud_events.of_event(event) for event in found], body, limits)
 
 
-def _event_of_headers(headers: Headers, body: bytes, most: int) -> list[Any]:
-    expect_few(body, most)
-    return [cloud_events.of_headers(headers, body)]
+def _event_of_headers(headers: Headers, body: bytes, limits: ServeSection) -> list[Any]:
+    expect_few(body, limits.max_publications)
+    return [_whole(cloud_events.of_headers(headers, body), body, limits)]
 
 
 _DECODERS: dict[str, _Decoder] = {

@@ -12,6 +12,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tidegate.gateway.announcement_bodies import AnnouncementBody
+from tidegate.gateway.bodies import decoded
+from tidegate.gateway.item_sizes import without_large
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.subscription_bodies import SubscriptionBody
 
@@ -25,6 +27,7 @@ __all__ = [
     "Subscribe",
     "Unpublish",
     "Unsubscribe",
+    "message_of",
     "reference_of",
 ]
 
@@ -98,6 +101,28 @@ class Ping(msgspec.Struct, tag="ping", forbid_unknown_fields=True, kw_only=True)
 
 
 ClientMessage = Publish | Unpublish | Ack | Subscribe | Unsubscribe | Announce | Revoke | Ping
+
+
+class _Sizes(msgspec.Struct):
+    """The publications of a message as they were sent."""
+
+    publication: msgspec.Raw = msgspec.Raw()
+    publications: list[msgspec.Raw] = []
+
+
+_SIZES = msgspec.json.Decoder(_Sizes)
+#: Bytes of a character at most.
+_CHARACTER = 4
+
+
+def message_of(text: str, most: int) -> ClientMessage:
+    """The message that a text is, without the publications of more than ``most`` bytes."""
+    message: ClientMessage = decoded(text, ClientMessage)  # type: ignore[arg-type]
+    if isinstance(message, Publish) and _CHARACTER * len(text) > most:
+        given, sent = message.given(), _SIZES.decode(text)
+        sizes = [len(memoryview(one)) for one in sent.publications or [sent.publication]]
+        message.publication, message.publications = UNSET, without_large(given, sizes, most)
+    return message
 
 
 class _Reference(msgspec.Struct):

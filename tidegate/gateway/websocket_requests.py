@@ -20,7 +20,7 @@ from tidegate.errors import TidegateError
 from tidegate.gateway.access import Caller
 from tidegate.gateway.announcing import announce, revoke
 from tidegate.gateway.audit import is_refused_access
-from tidegate.gateway.bodies import LARGE, Loan, decoded, expect_few
+from tidegate.gateway.bodies import LARGE, Loan, expect_few
 from tidegate.gateway.problems import RequestError, problem
 from tidegate.gateway.publishing import publish, unpublish
 from tidegate.gateway.submission import Published
@@ -35,6 +35,7 @@ from tidegate.gateway.websocket_messages import (
     Subscribe,
     Unpublish,
     Unsubscribe,
+    message_of,
     reference_of,
 )
 
@@ -92,10 +93,11 @@ class ClientMessages:
             self._write(await self._answer(message, loan))
 
     async def _decoded(self, given: str) -> ClientMessage:
-        expect_few(given, self._broker.limits.max_publications)
+        limits = self._broker.limits
+        expect_few(given, limits.max_publications)
         if len(given) <= LARGE:
-            return decoded(given, ClientMessage)  # type: ignore[arg-type]
-        return await run_sync(decoded, given, ClientMessage, limiter=self._broker.large_bodies)  # type: ignore[arg-type]
+            return message_of(given, limits.max_publication)
+        return await run_sync(message_of, given, limits.max_publication, limiter=self._broker.large_bodies)
 
     def end(self) -> None:
         """Nothing is to be answered any more. What is being published goes on."""

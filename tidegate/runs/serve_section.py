@@ -26,6 +26,7 @@ class ServeSection:
     max_header: int = key(count, 64 * _KIB)
     max_body: int = key(count, 16 * _MIB)
     max_bodies: int = key(count, 256 * _MIB)
+    max_publication: int = key(count, _MIB)
     max_publications: int = key(count, 100_000)
     header_seconds: float = key(number, 10.0)
     body_seconds: float = key(number, 20.0)
