@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import orjson
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from tests.broker.test_delivered_items import NOW, READS, SUBSCRIPTIONS, publica
 from tests.parts.profiles import examples
 from tests.pipeline.lane import TIME
 from tests.store.written_queues import few_frames_are_merged, told
+from tidegate.broker import encoded_items
 from tidegate.broker.delivered_items import DeliveredItems, QueuePosition
 from tidegate.broker.encoded_content import ContentCache, EncodedContent
 from tidegate.broker.encoded_items import EncodedItems
@@ -102,9 +104,48 @@ def compare(random, reader, together, each, queues):
         number = random.choice([0, random.randrange(reader.last(queue) + 1), reader.last(queue), 100_000])
         wanted.append((queue, QueuePosition(number, random.choice([None, queue.epoch, queue.epoch, "another"]))))
     reads = [None if (read := random.choice(READS)) is None else ReadFilter.of(read) for _ in wanted]
+    if random.random() < 0.5:
+        found = followed(reader, together, wanted, limit, reads, random.choice([1, 300, 1000]))
+        assert found == [everything(each, *one, read) for one, read in zip(wanted, reads, strict=True)]
     found = together.pages(wanted, limit, reads)
     expected = [alone(each, *one, limit, read) for one, read in zip(wanted, reads, strict=True)]
     assert list(map(encoded, found)) == expected
+
+
+def followed(reader, together, wanted, limit, reads, most):
+    """All that pages of few bytes give one after the other, each of at least one item; where they have many bytes
+    together, these are the pages of the first queues.
+    """
+    given, left = [[] for _ in wanted], [(place, *one) for place, one in enumerate(wanted)]
+    while left:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(encoded_items, "_TOGETHER", 700)
+            pages = together.pages([one[1:] for one in left], limit, [reads[place] for place, *_ in left], most)
+        some, left = left[: len(pages)], left[len(pages) :]
+        assert some
+        for (place, queue, position), page in zip(some, pages, strict=True):
+            _, _, items = encoded(page)
+            assert sum(len(item.body) for item in page.items[:-1] if item.type != "gap") < most
+            given[place] += items
+            if items:
+                left.append((place, queue, QueuePosition(page.next, page.epoch)))
+            else:
+                assert position.number == page.next == reader.last(queue)
+    return [each_number(items) for items in given]
+
+
+def everything(each, queue, position, read):
+    """The same in one page."""
+    return each_number(alone(each, queue, position, 100_000, read)[2])
+
+
+def each_number(items):
+    """What is said of each number: ranges of what is left out may begin and end elsewhere."""
+    return [
+        {**item, "from": number, "number": number} if item["type"] == "skipped" else item
+        for item in items
+        for number in (range(item["from"], item["number"] + 1) if item["type"] == "skipped" else [0])
+    ]
 
 
 def test_a_long_range_is_one_item(tmp_path):
@@ -137,6 +178,23 @@ def test_content_is_read_and_encoded_once_for_all(tmp_path, monkeypatch):
     assert {(one.publication["id"], fields) for one, fields in encodings} == {
         (f"p{i}", fields) for i in range(3) for fields in (None, frozenset(), frozenset({"n"}))
     }
+
+
+def test_no_more_content_is_read_than_pages_have_bytes(tmp_path, monkeypatch):
+    read = []
+    with tg.Log(tmp_path / "log") as log, Queues(tmp_path / "queues") as queues:
+        log.append([tg.Publication(f"p{i}", "z", TIME, {"text": 1000 * "x"}) for i in range(100)])
+        made = [queues.make(f"p{i}") for i in range(10)]
+        batch = told([(0, i, b"", [(queue, 0) for queue in made]) for i in range(100)])
+        queues.commit(0, NOW, batch, meanings)
+        with LogRows(tmp_path / "log") as rows:
+            monkeypatch.setattr(rows, "publications", counting(rows.publications, read))
+            monkeypatch.setattr(encoded_items, "_TOGETHER", 15_000)
+            items = EncodedItems(queues, rows, withdrawn=lambda rows: rows < 0, clock=lambda: NOW)
+            pages = items.pages([(queue, QueuePosition(0)) for queue in made], 100, [None] * 10, 5_000)
+            assert [len(page.items) for page in pages] == [len(pages[0].items)] * 3
+            assert 3 <= len(pages[0].items) <= 5
+    assert read in ([([0, 1, 2, 3],)], [([0, 1, 2, 3, 4],)])
 
 
 def counting(function, noted):

@@ -55,9 +55,18 @@ def histories(draw):
 
 
 @examples(10)
-@given(histories(), st.booleans(), st.sampled_from([None, "x"]), st.integers(1, 5), st.sampled_from([1, 3, 1000]))
-def test_pages_have_what_may_be_read(tmp_path_factory, history, is_limited, source, limit, some):
-    """Pages, forward and newest first, of what may be read and was not unpublished; also in small parts of the log."""
+@given(
+    histories(),
+    st.booleans(),
+    st.sampled_from([None, "x"]),
+    st.integers(1, 5),
+    st.sampled_from([1, 3, 1000]),
+    st.sampled_from([1, 200, 1 << 20]),
+)
+def test_pages_have_what_may_be_read(tmp_path_factory, history, is_limited, source, limit, some, most):
+    """Pages, forward and newest first, of what may be read and was not unpublished; also in small parts of the log, and
+    of few bytes.
+    """
     requests, withdrawn = history
 
     async def work(get, publish, unpublish):
@@ -82,13 +91,17 @@ def test_pages_have_what_may_be_read(tmp_path_factory, history, is_limited, sour
     seen = [one for one in seen if source in (None, one["source"])]
     with pytest.MonkeyPatch.context() as patch, opened(tmp_path_factory.mktemp("browsing")) as broker:
         patch.setattr(recent_publications, "_SOME", some)
+        patch.setattr(recent_publications, "_PAGE", most)
         halves = broker.log._identities._settings.key
         first = (
             OpaquePositions(b"".join(half.to_bytes(8, "little") for half in halves)).shown(-1) if is_limited else "-1"
         )
         newest, pages, all_sources, attributes = told(broker, work, read="n < 5" if is_limited else None)
     assert [one["id"] for one in pages] == [one["id"] for one in seen]
-    assert [one["id"] for one in newest] == [one["id"] for one in seen[-limit:]]
+    newest_ids = [one["id"] for one in seen[-limit:]]
+    assert [one["id"] for one in newest] == newest_ids[-len(newest) :]
+    assert len(newest) == min(limit, len(seen), {1: 1, 200: len(newest) or 1}.get(most, limit))
+    assert bool(newest) == bool(seen)
     assert all_sources == {"sources": sources}
     names = {name for one in seen for name in one.keys() - {*BASE, "id", "source"}}
     kinds = {"n": ["number"], "s": ["text"]}

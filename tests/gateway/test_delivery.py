@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from base64 import b64encode
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import httpx
 import pytest
@@ -16,6 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.gateway.clients import Client, events
 from tests.gateway.live_broker import live
 from tests.gateway.test_notifications import publications
+from tidegate.broker import encoded_items
 from tidegate.broker.open_queues import OpenQueues
 from tidegate.broker.sessions import Sessions
 from tidegate.gateway import channels, notifications, websocket
@@ -121,6 +122,19 @@ def test_who_does_not_read_lags_is_closed_and_resumes(tmp_path, monkeypatch):
         with Client(broker, "ann", query=f"?after={numbers[-1]}") as again:
             assert again.receive()["type"] == "hello"
             assert [again.receive()["number"] for _ in range(300 - numbers[-1])] == list(range(numbers[-1] + 1, 301))
+
+
+def test_what_is_read_together_is_bounded_and_everybody_gets_everything(broker, monkeypatch):
+    names = [f"reader-{i}" for i in range(5)]
+    subscribed(broker, *names)
+    monkeypatch.setattr(encoded_items, "_TOGETHER", 2_500)
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(Client(broker, name)) for name in names]
+        for socket in sockets:
+            assert socket.receive()["type"] == "hello"
+        publish(broker, 0, 20, text=1000 * "x")
+        for socket in sockets:
+            assert [socket.receive()["number"] for _ in range(20)] == list(range(1, 21))
 
 
 # --- what clients send ------------------------------------------------------------------------------------------------

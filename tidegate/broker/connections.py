@@ -18,7 +18,7 @@ from tidegate.errors import SessionError, StoreError
 from tidegate.store.queue_directory import Queue
 from tidegate.store.session_records import ConnectionRecord
 
-__all__ = ["Connection", "Hello", "Shared", "taken_together"]
+__all__ = ["Connection", "Hello", "Shared", "TakenTogether", "taken_together"]
 
 
 class Hello(NamedTuple):
@@ -173,27 +173,26 @@ class Connection:
         self.state = after(CONNECTIONS, self.state, event, self._whose)
 
 
-def taken_together(
-    queues: OpenQueues, connections: Sequence[Connection], limit: int, most_bytes: int
-) -> dict[Connection, list[EncodedItem]]:
+class TakenTogether(NamedTuple):
+    """What connections have to take, without those that have nothing; and those that nothing was read for yet."""
+
+    taken: dict[Connection, list[EncodedItem]]
+    others: list[Connection]
+
+
+def taken_together(queues: OpenQueues, connections: Sequence[Connection], limit: int, most_bytes: int) -> TakenTogether:
     """What ``take`` gives, for many connections at once, and as JSON: for each up to so many items, and up to the one
-    with which there are so many bytes. Those with nothing to take are not in it.
+    with which there are so many bytes. Where these are many it is read for the first connections only.
 
     Only one thread may call it, and nobody may call ``take`` meanwhile.
     """
     places = [(one, place) for one in connections if (place := one.position) is not None]
     if not places:
-        return {}
+        return TakenTogether({}, [])
+    pages = queues.pages_of([place for _, place in places], limit, most_bytes)
     found = {}
-    pages = queues.pages_of([place for _, place in places], limit)
-    for (connection, _), page in zip(places, pages, strict=True):
-        items, following, size = page.items, page.next, 0
-        for count, item in enumerate(items, 1):
-            size += len(item.body)
-            if size >= most_bytes:
-                items, following = items[:count], item.number
-                break
-        connection.step_behind(following, page.epoch)
-        if items:
-            found[connection] = items
-    return found
+    for (connection, _), page in zip(places, pages, strict=False):
+        connection.step_behind(page.next, page.epoch)
+        if page.items:
+            found[connection] = page.items
+    return TakenTogether(found, [connection for connection, _ in places[len(pages) :]])

@@ -59,9 +59,14 @@ class EncodedContent:
         return found
 
     @property
+    def size(self) -> int:
+        """Bytes of the publication with all its attributes."""
+        return len(self.encoded(ALL))
+
+    @property
     def nbytes(self) -> int:
         """About how many bytes it takes in memory: the objects take a few times as much as their text."""
-        return 8 * len(self.encoded(ALL)) + 500
+        return 8 * self.size + 500
 
 
 #: Encodings of one publication that are kept; which attributes are asked for differs between few of its subscriptions.

@@ -1,7 +1,8 @@
 """Items of many queues at once, as JSON: what ``DeliveredItems`` gives for each queue alone, made for delivery.
 
 The deliveries of all queues are read in one go, each row of the log that they name is read once, and encoded once for
-all that show the same attributes of it. Knows no connections; is told what each reader may read.
+all that show the same attributes of it. No more content is read than the pages may have bytes. Knows no connections; is
+told what each reader may read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from tidegate.broker.delivered_items import QueuePosition
 from tidegate.broker.encoded_content import ContentCache, EncodedContent, Matched
+from tidegate.broker.named_deliveries import BESIDE, NamedDeliveries, PublicationName, names_of
 from tidegate.broker.read_filter import ReadFilter
 from tidegate.moments import moment
 from tidegate.store.delivery_records import DeliveryKind, PatternNotification
@@ -25,14 +27,15 @@ from tidegate.store.queue_directory import Queue
 from tidegate.store.queue_frames import Delivery
 from tidegate.store.queue_reader import QueueReader
 
-__all__ = ["EncodedItem", "EncodedItems", "EncodedPage"]
+__all__ = ["PAGE", "EncodedItem", "EncodedItems", "EncodedPage"]
 
-#: A publication as a delivery names it; see ``delivered_items``.
-_Name = int | bytes | str
+#: Bytes with which a page is long enough, if nothing else is said.
+PAGE = 2 << 20
+
 #: Deliveries that are looked at beyond those of a page where none of these is shown.
 _FURTHER = 1_000
-#: Bytes of content that are kept, about.
-_CONTENT = 64 << 20
+#: Bytes of content that are kept, about, and of the items of all queues that are read together.
+_CONTENT, _TOGETHER = 64 << 20, 8 << 20
 _SINGLE = (DeliveryKind.PUBLICATION, DeliveryKind.INITIAL)
 _IDENTITY = ("id", "source", "time", "phase", "gone")
 
@@ -75,13 +78,18 @@ class EncodedItems:
         wanted: Sequence[tuple[Queue, QueuePosition]],
         limit: int,
         reads: Sequence[ReadFilter | None],
+        most: int = PAGE,
     ) -> list[EncodedPage]:
-        """For each queue the items after a position, of publications that may be read by the filter at its place."""
+        """For each queue the items after a position, of publications that may be read by the filter at its place: up to
+        so many, and up to the one with which there are ``most`` bytes.
+
+        Where all of them would have very many bytes, these are the pages of the first queues only, of one at least.
+        """
         with self._lock:
-            return self._pages(wanted, limit, reads)
+            return self._pages(wanted, limit, reads, most)
 
     def _pages(
-        self, wanted: Sequence[tuple[Queue, QueuePosition]], limit: int, reads: Sequence[ReadFilter | None]
+        self, wanted: Sequence[tuple[Queue, QueuePosition]], limit: int, reads: Sequence[ReadFilter | None], most: int
     ) -> list[EncodedPage]:
         at, known, reasons = self._clock(), list[int](), list[str | None]()
         for queue, position in wanted:
@@ -94,20 +102,14 @@ class EncodedItems:
             reasons.append(reason)
         queues = [queue for queue, _ in wanted]
         found = self._queues.read_many(queues, known, limit)
-        made = self._made([(one.deliveries, read) for one, read in zip(found, reads, strict=True)], at)
-        further = [place for place, some in enumerate(made) if some and _are_left_out(some)]
-        if further:  # look further, so that a long range is one item
-            lasts = [made[place][-1].number for place in further]
-            more = self._queues.read_many([queues[place] for place in further], lasts, _FURTHER)
-            there = [
-                (one.deliveries if one.begin == last + 1 else [], reads[place])
-                for place, last, one in zip(further, lasts, more, strict=True)
-            ]
-            for place, some in zip(further, self._made(there, at), strict=True):
-                made[place] += some
+        given = self._within(
+            [NamedDeliveries.of(one.deliveries, read) for one, read in zip(found, reads, strict=True)], most
+        )
+        made = self._made(given, at)
+        self._look_further(queues, reads, made, most, at)
         pages = []
-        for queue, number, reason, one, some in zip(queues, known, reasons, found, made, strict=True):
-            items = _in_ranges(some)[:limit]
+        for queue, number, reason, one, some in zip(queues, known, reasons, found, made, strict=False):
+            items = _short(_in_ranges(some)[:limit], most)
             following = items[-1].number if items else max(number, one.begin - 1)
             if reason is None and one.begin > number + 1:
                 reason = "retention"
@@ -115,16 +117,65 @@ class EncodedItems:
             pages.append(EncodedPage(queue.epoch, [*gap, *items], following))
         return pages
 
+    def _look_further(
+        self,
+        queues: Sequence[Queue],
+        reads: Sequence[ReadFilter | None],
+        made: Sequence[list[EncodedItem | _LeftOut]],
+        most: int,
+        at: int,
+    ) -> None:
+        """Add more deliveries where none is shown, so that a long range is one item."""
+        further = [place for place, some in enumerate(made) if some and _are_left_out(some)]
+        if not further:
+            return
+        lasts = [made[place][-1].number for place in further]
+        more = self._queues.read_many([queues[place] for place in further], lasts, _FURTHER)
+        there = [
+            NamedDeliveries.of(one.deliveries if one.begin == last + 1 else [], reads[place])
+            for place, last, one in zip(further, lasts, more, strict=True)
+        ]
+        for place, some in zip(further, self._made(self._within(there, most), at), strict=False):
+            made[place].extend(some)
+
+    def _within(self, given: Sequence[NamedDeliveries], most: int) -> list[NamedDeliveries]:
+        """The first of them, each as far as it has so many bytes, about, and all together as many as there may be."""
+        sizes = self._sizes(set[PublicationName]().union(*(one.names for one in given)))
+        largest = BESIDE + max(sizes.values(), default=0)
+        found, together = list[NamedDeliveries](), 0
+        for one in given:
+            size = largest * len(one.deliveries)
+            if size > most or not one.is_plain:
+                one, size = one.within(sizes, most)
+            found.append(one)
+            together += size
+            if together >= _TOGETHER:
+                break
+        return found
+
+    def _sizes(self, names: Set[PublicationName]) -> dict[PublicationName, int]:
+        """About how many bytes each publication has."""
+        sizes: dict[PublicationName, int] = {name: len(name) for name in names if not isinstance(name, int)}
+        rows = [name for name in names if isinstance(name, int)]
+        missing = []
+        for row in rows:
+            content = self._cache.get(row)
+            if content is None:
+                missing.append(row)
+            else:
+                sizes[row] = content.size
+        if missing and self._rows is not None:
+            sizes.update(zip(missing, self._rows.sizes(missing).tolist(), strict=True))
+        return sizes if self._rows is not None else dict.fromkeys(rows, 0) | sizes
+
     # --- items ------------------------------------------------------------------------------------------------------
 
-    def _made(
-        self, given: Sequence[tuple[list[Delivery], ReadFilter | None]], at: int
-    ) -> list[list[EncodedItem | _LeftOut]]:
+    def _made(self, given: Sequence[NamedDeliveries], at: int) -> list[list[EncodedItem | _LeftOut]]:
         """An item for each delivery, or why it is left out."""
         named = self._named(given)
         suffixes: dict[Any, bytes | str] = {}
         found = []
-        for deliveries, read in given:
+        for deliveries, read, _, _ in given:
             unreadable = _NONE if read is None else named.unreadable[read]
             some = list[EncodedItem | _LeftOut]()
             for delivery in deliveries:
@@ -145,19 +196,13 @@ class EncodedItems:
             found.append(some)
         return found
 
-    def _named(self, given: Sequence[tuple[list[Delivery], ReadFilter | None]]) -> _Named:
+    def _named(self, given: Sequence[NamedDeliveries]) -> _Named:
         """What is known of all publications that some deliveries name."""
-        names, of_read = set[_Name](), dict[ReadFilter, set[_Name]]()
-        for deliveries, read in given:
-            mine = set[_Name]()
-            for delivery in deliveries:
-                if delivery.kind == 0 and delivery.row >= 0:
-                    mine.add(delivery.row)
-                else:
-                    mine.update(_names(delivery))
-            names |= mine
-            if read is not None:
-                of_read.setdefault(read, set()).update(mine)
+        names, of_read = set[PublicationName](), dict[ReadFilter, set[PublicationName]]()
+        for one in given:
+            names |= one.names
+            if one.read is not None:
+                of_read.setdefault(one.read, set()).update(one.names)
         rows = sorted(name for name in names if isinstance(name, int))
         every = np.array(rows, np.int64)
         withdrawn = set(every[self._withdrawn(every)].tolist()) if rows else set()
@@ -165,8 +210,8 @@ class EncodedItems:
         unreadable = {read: mine - self._readable(mine, contents, read) for read, mine in of_read.items()}
         return _Named(contents, unreadable, withdrawn)
 
-    def _contents(self, names: Iterable[_Name], rows: Sequence[int]) -> dict[_Name, EncodedContent]:
-        contents: dict[_Name, EncodedContent] = {}
+    def _contents(self, names: Iterable[PublicationName], rows: Sequence[int]) -> dict[PublicationName, EncodedContent]:
+        contents: dict[PublicationName, EncodedContent] = {}
         for name in names:
             if isinstance(name, bytes):
                 contents[name] = EncodedContent(orjson.loads(name))
@@ -191,10 +236,10 @@ class EncodedItems:
         return contents
 
     def _readable(
-        self, names: Iterable[_Name], contents: Mapping[_Name, EncodedContent], read: ReadFilter
-    ) -> set[_Name]:
+        self, names: Iterable[PublicationName], contents: Mapping[PublicationName, EncodedContent], read: ReadFilter
+    ) -> set[PublicationName]:
         """Those that may be read. What the log has no more, and what is known by its id only, nobody can judge."""
-        found = set[_Name]()
+        found = set[PublicationName]()
         rows = sorted(name for name in names if isinstance(name, int))
         if self._rows is not None and rows:
             every = np.array(rows, np.int64)
@@ -216,28 +261,19 @@ class _LeftOut(NamedTuple):
 class _Named(NamedTuple):
     """Publications by name: what they say, who may not read them, and which are withdrawn."""
 
-    contents: dict[_Name, EncodedContent]
-    unreadable: dict[ReadFilter, set[_Name]]
-    withdrawn: set[_Name]
+    contents: dict[PublicationName, EncodedContent]
+    unreadable: dict[ReadFilter, set[PublicationName]]
+    withdrawn: set[PublicationName]
 
 
-_NONE: frozenset[_Name] = frozenset()
+_NONE: frozenset[PublicationName] = frozenset()
 
 
-def _names(delivery: Delivery) -> tuple[_Name, ...]:
-    """The publications that a delivery names."""
-    if delivery.kind == DeliveryKind.PATTERN:
-        return PatternNotification.unpacked(delivery.told).publications
-    if delivery.kind == DeliveryKind.SKIPPED:
-        return ()
-    return (delivery.row if delivery.row >= 0 else delivery.told,)
-
-
-def _suffix(delivery: Delivery, named: _Named, unreadable: Set[_Name], at: int) -> bytes | str:
+def _suffix(delivery: Delivery, named: _Named, unreadable: Set[PublicationName], at: int) -> bytes | str:
     """What follows the number of an item; or why the delivery is left out."""
     if delivery.kind == DeliveryKind.SKIPPED:
         return str(orjson.loads(delivery.told))
-    names = _names(delivery)
+    names = names_of(delivery)
     if any(name in unreadable for name in names):
         return "unreadable"
     if delivery.kind in _SINGLE:
@@ -254,7 +290,7 @@ def _suffix(delivery: Delivery, named: _Named, unreadable: Set[_Name], at: int) 
     return b'%b,"time":%b,"publications":[%b],%b' % (_head(matched, delivery), time, publications, numbers)
 
 
-def _single(delivery: Delivery, name: _Name, named: _Named, at: int) -> bytes | str:
+def _single(delivery: Delivery, name: PublicationName, named: _Named, at: int) -> bytes | str:
     """The same of one publication."""
     content = named.contents[name]
     if name in named.withdrawn:
@@ -302,6 +338,16 @@ def _in_ranges(made: Sequence[EncodedItem | _LeftOut]) -> list[EncodedItem]:
         skipped = {"type": "skipped", "from": first, "number": one.number, "reason": one.reason}
         found.append(EncodedItem("skipped", one.number, orjson.dumps(skipped)))
     return found
+
+
+def _short(items: list[EncodedItem], most: int) -> list[EncodedItem]:
+    """The items up to the one with which there are so many bytes."""
+    size = 0
+    for count, item in enumerate(items, 1):
+        size += len(item.body)
+        if size >= most:
+            return items[:count]
+    return items
 
 
 def _gap(begin: int, oldest: int, reason: str) -> EncodedItem:

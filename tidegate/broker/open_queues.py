@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from tidegate.broker.delivered_items import DeliveredItems, ItemPage, QueuePosition
-from tidegate.broker.encoded_items import EncodedItems, EncodedPage
+from tidegate.broker.encoded_items import PAGE, EncodedItems, EncodedPage
 from tidegate.broker.read_filter import ReadFilter
 from tidegate.closing import Closing
 from tidegate.errors import SettingError, StoreError, shown
@@ -120,13 +120,17 @@ class OpenQueues(Closing):
         """The same of a queue and a position in it."""
         return self._items.page(queue, after, limit, self._read_filter(queue.principal))
 
-    def pages_of(self, wanted: Sequence[tuple[Queue, QueuePosition]], limit: int) -> list[EncodedPage]:
-        """The same of many queues at once, with items as JSON."""
+    def pages_of(
+        self, wanted: Sequence[tuple[Queue, QueuePosition]], limit: int, most: int = PAGE
+    ) -> list[EncodedPage]:
+        """The same of many queues at once, with items as JSON and up to so many bytes of them; perhaps of the first
+        queues only: see ``EncodedItems``.
+        """
         if len(wanted) == 1:
-            return self._encoded.pages(wanted, limit, [self._read_filter(wanted[0][0].principal)])
+            return self._encoded.pages(wanted, limit, [self._read_filter(wanted[0][0].principal)], most)
         known = {} if self._principals is None else self._principals.reads()
         reads = [None if (read := known.get(queue.principal)) is None else ReadFilter.of(read) for queue, _ in wanted]
-        return self._encoded.pages(wanted, limit, reads)
+        return self._encoded.pages(wanted, limit, reads, most)
 
     def _read_filter(self, principal: str) -> ReadFilter | None:
         """What a principal may read now; None for everything."""

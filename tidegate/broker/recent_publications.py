@@ -7,7 +7,7 @@ the log for a bounded time. Knows no principals: it is given what may be read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -29,6 +29,8 @@ __all__ = ["RecentPage", "RecentPublications", "SeenAttribute"]
 
 #: Rows that are looked at for one question at most, at a time, and for how many seconds.
 _MOST, _SOME, _SECONDS = 20_000, 2_000, 1.0
+#: Bytes of publications with which a page is long enough.
+_PAGE = 2 << 20
 #: Rows at the end of the log in which tombstones are looked for that the runner may not know yet.
 _UNKNOWN = 2_000
 #: Names of sources or attributes that are told at most.
@@ -79,7 +81,13 @@ class RecentPublications(Closing):
             chosen = [*self._seen(part), *chosen][-limit:]
             if len(chosen) == limit:
                 break
+        chosen = chosen[-self._enough(chosen[::-1]) :]
         return RecentPage(self._rows.publications(chosen), chosen[-1] if chosen else -1)
+
+    def _enough(self, rows: Sequence[int]) -> int:
+        """How many of some rows, from the first on, have as many bytes as a page; about, and all if they have fewer."""
+        ends = np.cumsum(self._rows.sizes(rows))
+        return min(len(rows), int(np.searchsorted(ends, _PAGE)) + 1)
 
     def _behind(self, begin: int, end: int, after: int, limit: int) -> RecentPage:
         chosen: list[int] = []
@@ -90,7 +98,10 @@ class RecentPublications(Closing):
             if len(chosen) >= limit:
                 break
         chosen = chosen[:limit]
-        if at < end and len(chosen) < limit:
+        count = self._enough(chosen)
+        if count < len(chosen):
+            chosen = chosen[:count]
+        elif at < end and len(chosen) < limit:
             return RecentPage(self._rows.publications(chosen), at - 1)  # there is more that may have to be shown
         return RecentPage(self._rows.publications(chosen), chosen[-1] if chosen else after)
 

@@ -16,9 +16,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from tidegate.broker.connections import Connection, Shared, taken_together
+from tidegate.broker.connections import Connection, Shared, TakenTogether, taken_together
 from tidegate.broker.delivered_items import QueuePosition
-from tidegate.broker.encoded_items import EncodedItem
 from tidegate.broker.open_queues import OpenQueues
 from tidegate.broker.presence import SessionPresence, presences
 from tidegate.broker.registered_sessions import RegisteredSessions, Registrations, whose
@@ -282,9 +281,7 @@ class Sessions(Closing):
         """End the ``wait`` of another thread."""
         self._queues.interrupt()
 
-    def pages(
-        self, connections: Sequence[Connection], limit: int, most_bytes: int
-    ) -> dict[Connection, list[EncodedItem]]:
+    def pages(self, connections: Sequence[Connection], limit: int, most_bytes: int) -> TakenTogether:
         """What connections have to take, read for all of them at once: see ``taken_together``."""
         return taken_together(self._queues, connections, limit, most_bytes)
 

@@ -169,7 +169,9 @@ class QueueFollower:
             self._give(handed)
         limit = max(16, min(_OF_QUEUE, _DELIVERIES // (len(behind) or 1)))
         for at in range(0, len(behind), _GROUP):
-            self._read(behind[at : at + _GROUP], limit)
+            some = behind[at : at + _GROUP]
+            while some and not self._stopping.is_set():
+                some = self._read(some, limit)
 
     def _sort(self, channel: Channel, behind: list[Channel], handed: list[Handed]) -> None:
         """Find out what there is to do with a channel."""
@@ -195,8 +197,8 @@ class QueueFollower:
                 channel.is_missed = False
                 behind.append(channel)
 
-    def _read(self, some: Sequence[Channel], limit: int) -> None:
-        """Read what there is for some channels, and hand it over."""
+    def _read(self, some: Sequence[Channel], limit: int) -> list[Channel]:
+        """Read what there is for some channels, and hand it over; those for which nothing was read yet."""
         assert self.sessions is not None
         by_connection = {channel.connection: channel for channel in some if channel.connection is not None}
         try:
@@ -205,12 +207,12 @@ class QueueFollower:
             if len(some) > 1:
                 for channel in some:
                     self._read([channel], limit)
-                return
+                return []
             _LOG.error("the queue of %s could not be read: %s", some[0].principal, error)
             next(iter(by_connection)).close()
-            return
+            return []
         handed = []
-        for connection, items in found.items():
+        for connection, items in found.taken.items():
             channel = by_connection[connection]
             channel.is_missed = connection.is_behind
             channel.is_busy = True
@@ -218,6 +220,7 @@ class QueueFollower:
             handed.append(Handed(channel, items=items, sample=sample))
         if handed:
             self._give(handed)
+        return [by_connection[connection] for connection in found.others]
 
     def _sample(self, connection: Connection, number: int) -> SampledDelivery | None:
         """The times of a delivery, now and then, if it was matched while its connection was there."""

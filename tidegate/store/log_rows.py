@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tidegate.closing import Closing
 from tidegate.errors import StoreError
 from tidegate.records.row_objects import row_objects
+from tidegate.records.row_sizes import row_sizes
 from tidegate.store.gone_rows import GoneRows
 from tidegate.store.log_frames import WITHDRAWN, Header
 from tidegate.store.log_segment import segments
@@ -33,6 +34,8 @@ __all__ = ["LogRows"]
 _GONE: dict[str, Any] = {"gone": True}
 _LOST: dict[str, Any] = {"lost": True}
 _UNPUBLISHED: dict[str, Any] = {"unpublished": True}
+#: Bytes of what is said of a row that is no publication, or is gone.
+_SHORT = 200
 #: Segments that are mapped at a time.
 _SEGMENTS = 64
 
@@ -104,23 +107,43 @@ class LogRows(Closing):
         with self._lock:
             return list(self._tables(wanted, [{}] * len(wanted))) if len(wanted) else []
 
+    def sizes(self, rows: Sequence[int] | _Rows) -> _Rows:
+        """About how many bytes the publication of each row has as JSON, found without reading what it says."""
+        wanted = np.asarray(rows, np.int64)
+        found, dropped = np.full(len(wanted), _SHORT), list[_Rows]()
+        with self._lock:
+            for segment, places in self._by_segment(wanted, dropped) if len(wanted) else ():
+                for at, header, batch in self._by_frame(segment, wanted, places):
+                    if batch is not None:
+                        found[at] = row_sizes(batch, wanted[at] - header.first_row)
+            if self._valid is not None and dropped and len(gone := np.concatenate(dropped)):
+                for at, sizes in self._valid.sizes(wanted[gone]):
+                    found[gone[at]] = sizes
+        return found
+
     def _tables(self, wanted: _Rows, others: list[dict[str, Any]]) -> Iterator[tuple[_Rows, pa.Table]]:
         """The same one after the other; rows that are none of publications are told at their places in ``others``."""
+        dropped = list[_Rows]()
+        for segment, places in self._by_segment(wanted, dropped):
+            yield from self._read(segment, wanted, places, others)
+        if self._valid is not None and len(gone := np.concatenate(dropped)):
+            for at, table in self._valid.tables(wanted[gone]):
+                yield gone[at], table
+
+    def _by_segment(self, wanted: _Rows, dropped: list[_Rows]) -> Iterator[tuple[RowSegment, _Rows]]:
+        """The segments that have the rows, and the places of these in order; of those that none has in ``dropped``."""
         self._refresh(int(wanted.max()), int(wanted.min()))
         order = np.argsort(wanted, kind="stable")
         firsts = np.array([*self._firsts, np.iinfo(np.int64).max], np.int64)
         cuts = np.searchsorted(wanted[order], firsts)
-        dropped = [order[: cuts[0]]]
+        dropped.append(order[: cuts[0]])
         for first, low, high in zip(self._firsts, cuts, cuts[1:], strict=False):
             if low < high:
                 segment = self._segment(first)
                 if segment is None:  # a moment ago
                     dropped.append(order[low:high])
                 else:
-                    yield from self._read(segment, wanted, order[low:high], others)
-        if self._valid is not None and len(places := np.concatenate(dropped)):
-            for at, table in self._valid.tables(wanted[places]):
-                yield places[at], table
+                    yield segment, order[low:high]
 
     def _refresh(self, last: int, first: int) -> None:
         """Know the segments of now, of which those that were dropped are closed, and that all rows are durable."""
@@ -174,30 +197,34 @@ class LogRows(Closing):
         self, segment: RowSegment, rows: _Rows, places: _Rows, others: list[dict[str, Any]]
     ) -> Iterator[tuple[_Rows, pa.Table]]:
         """The publications of some rows of a segment, which stand at these places in order."""
+        groups: dict[int, tuple[list[pa.RecordBatch], list[_Rows]]] = {}  # by the position of their schema
+        for some, header, batch in self._by_frame(segment, rows, places):
+            if batch is None:
+                for place in some.tolist():
+                    others[place] = _LOST.copy()
+                continue
+            picked = _picked(batch, rows[some] - header.first_row)
+            if header.kind == WITHDRAWN:
+                for place, row in zip(some.tolist(), picked.select(["source", "id"]).to_pylist(), strict=True):
+                    others[place] = _UNPUBLISHED | row
+                continue
+            batches, at = groups.setdefault(header.schema_at, ([], []))
+            batches.append(picked)
+            at.append(some)
+        for batches, at in groups.values():
+            yield np.concatenate(at), pa.Table.from_batches(batches)
+
+    def _by_frame(
+        self, segment: RowSegment, rows: _Rows, places: _Rows
+    ) -> Iterator[tuple[_Rows, Header, pa.RecordBatch | None]]:
+        """The frames of a segment that have some rows, which stand at these places in order, each with its places."""
         wanted = rows[places]
         if wanted[-1] >= segment.last.end_row:  # it has grown since, before another followed
             segment.refresh()
         numbers = segment.numbers(wanted)
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        groups: dict[int, tuple[list[pa.RecordBatch], list[_Rows]]] = {}  # by the position of their schema
         for low, high in pairwise(cuts):
-            header, batch = self._frame(segment, int(numbers[low]))
-            if batch is None:
-                for place in places[low:high].tolist():
-                    others[place] = _LOST.copy()
-                continue
-            picked = _picked(batch, wanted[low:high] - header.first_row)
-            if header.kind == WITHDRAWN:
-                for place, row in zip(
-                    places[low:high].tolist(), picked.select(["source", "id"]).to_pylist(), strict=True
-                ):
-                    others[place] = _UNPUBLISHED | row
-                continue
-            batches, at = groups.setdefault(header.schema_at, ([], []))
-            batches.append(picked)
-            at.append(places[low:high])
-        for batches, at in groups.values():
-            yield np.concatenate(at), pa.Table.from_batches(batches)
+            yield places[low:high], *self._frame(segment, int(numbers[low]))
 
     def _frame(self, segment: RowSegment, number: int) -> tuple[Header, pa.RecordBatch | None]:
         key = segment.first_row, number

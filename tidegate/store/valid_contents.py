@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tidegate.records.row_sizes import row_sizes
 from tidegate.store.valid_files import ValidFile
 from tidegate.store.valid_manifest import ValidEntry, identity, read_manifest
 
@@ -40,10 +41,18 @@ class ValidContents:
         """The publications of some rows as tables, each with their places among the rows. Rows that the set does not
         have are in none.
         """
+        return [(places, content.take(pa.array(at))) for places, content, at in self._found(rows)]
+
+    def sizes(self, rows: _Rows) -> list[tuple[_Rows, _Rows]]:
+        """About how many bytes they have, in the same parts."""
+        return [(places, row_sizes(content, at)) for places, content, at in self._found(rows)]
+
+    def _found(self, rows: _Rows) -> list[tuple[_Rows, pa.Table, _Rows]]:
+        """Where the rows are: their places among those that are asked for, and tables with the rows in these."""
         for left in reversed(range(_TRIES)):
             try:
                 self._refresh()
-                return list(self._tables(rows))
+                return list(self._find(rows))
             except FileNotFoundError:  # merged while we looked: there is another manifest by now
                 self._seen = None
                 if not left:
@@ -60,7 +69,7 @@ class ValidContents:
         for name in [name for name in self._open if name not in names]:
             del self._open[name]
 
-    def _tables(self, rows: _Rows) -> Iterator[tuple[_Rows, pa.Table]]:
+    def _find(self, rows: _Rows) -> Iterator[tuple[_Rows, pa.Table, _Rows]]:
         for entry in self._entries:
             some = np.flatnonzero((rows >= entry.first) & (rows <= entry.last))
             if not len(some):
@@ -70,7 +79,7 @@ class ValidContents:
                 at = np.minimum(np.searchsorted(known, rows[some]), len(known) - 1)
                 is_here = known[at] == rows[some]
                 if is_here.any():
-                    yield some[is_here], group.content.take(pa.array(at[is_here]))
+                    yield some[is_here], group.content, at[is_here]
 
     def _file(self, entry: ValidEntry) -> ValidFile:
         found = self._open.get(entry.name)
