@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tidegate.kept_json import kept_json
 from tidegate.model import micros
 from tidegate.store.delivery_records import MatchedSubscription
 
@@ -51,7 +52,7 @@ class EncodedContent:
             if fields is not None and "attributes" in shown:
                 kept = {name: value for name, value in shown["attributes"].items() if name in fields}
                 shown = {**shown, "attributes": kept}
-            publication = orjson.dumps(shown)
+            publication = kept_json(shown)
             time = orjson.dumps(self.publication.get("time"))
             found = publication, b',"time":%b,"publication":%b}' % (time, publication)
             if len(self._encoded) < _MOST_FIELDS:
@@ -59,14 +60,9 @@ class EncodedContent:
         return found
 
     @property
-    def size(self) -> int:
-        """Bytes of the publication with all its attributes."""
-        return len(self.encoded(ALL))
-
-    @property
     def nbytes(self) -> int:
         """About how many bytes it takes in memory: the objects take a few times as much as their text."""
-        return 8 * self.size + 500
+        return 8 * len(self.encoded(ALL)) + 500
 
 
 #: Encodings of one publication that are kept; which attributes are asked for differs between few of its subscriptions.
@@ -126,4 +122,4 @@ class Matched(NamedTuple):
         fields = ALL
         if not any(one.fields == "all" for one in matched):
             fields = frozenset(name for one in matched if one.fields != "none" for name in one.fields)
-        return Matched(orjson.dumps([one.id for one in matched]), fields, expired)
+        return Matched(kept_json([one.id for one in matched]), fields, expired)

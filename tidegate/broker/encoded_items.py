@@ -36,6 +36,8 @@ PAGE = 2 << 20
 _FURTHER = 1_000
 #: Bytes of content that are kept, about, and of the items of all queues that are read together.
 _CONTENT, _TOGETHER = 64 << 20, 8 << 20
+#: Rows whose sizes are remembered: who goes on where a page ended asks for most of them again.
+_SIZES = 20_000
 _SINGLE = (DeliveryKind.PUBLICATION, DeliveryKind.INITIAL)
 _IDENTITY = ("id", "source", "time", "phase", "gone")
 
@@ -71,6 +73,7 @@ class EncodedItems:
     ) -> None:
         self._queues, self._rows, self._withdrawn, self._clock = queues, rows, withdrawn, clock
         self._cache = ContentCache(_CONTENT)
+        self._row_sizes: dict[int, int] = {}
         self._lock = threading.Lock()
 
     def pages(
@@ -155,18 +158,14 @@ class EncodedItems:
 
     def _sizes(self, names: Set[PublicationName]) -> dict[PublicationName, int]:
         """About how many bytes each publication has."""
-        sizes: dict[PublicationName, int] = {name: len(name) for name in names if not isinstance(name, int)}
-        rows = [name for name in names if isinstance(name, int)]
-        missing = []
-        for row in rows:
-            content = self._cache.get(row)
-            if content is None:
-                missing.append(row)
-            else:
-                sizes[row] = content.size
+        rows, known = [name for name in names if isinstance(name, int)], self._row_sizes
+        missing = [row for row in rows if row not in known]
         if missing and self._rows is not None:
-            sizes.update(zip(missing, self._rows.sizes(missing).tolist(), strict=True))
-        return sizes if self._rows is not None else dict.fromkeys(rows, 0) | sizes
+            if len(known) > _SIZES:
+                known.clear()
+                missing = rows
+            known.update(zip(missing, self._rows.sizes(missing).tolist(), strict=True))
+        return {name: known.get(name, 0) if isinstance(name, int) else len(name) for name in names}
 
     # --- items ------------------------------------------------------------------------------------------------------
 

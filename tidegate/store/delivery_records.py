@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import orjson
 
+from tidegate.kept_json import kept_json
+
 __all__ = ["DeliveryKind", "MatchedSubscription", "PatternNotification", "rows_named"]
 
 
@@ -42,7 +44,7 @@ class MatchedSubscription(NamedTuple):
     expired: bool = False
 
     def packed(self) -> bytes:
-        return orjson.dumps(self[:])
+        return kept_json(self[:])
 
     @staticmethod
     @lru_cache(maxsize=4096)  # most deliveries of a queue name the same few
@@ -60,7 +62,7 @@ class PatternNotification(NamedTuple):
     distance: float | None
 
     def packed(self) -> bytes:
-        return orjson.dumps(self[:])
+        return kept_json(self[:])
 
     @staticmethod
     def unpacked(data: bytes) -> PatternNotification:
