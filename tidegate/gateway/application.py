@@ -20,6 +20,8 @@ from tidegate.gateway.api_request import ApiRequest
 from tidegate.gateway.audit import is_refused_access
 from tidegate.gateway.bodies import slow_body
 from tidegate.gateway.cross_origin import CrossOrigin
+from tidegate.gateway.http_connection import HttpConnection
+from tidegate.gateway.lent_transports import LENDER
 from tidegate.gateway.parameters import read_query
 from tidegate.gateway.problems import RequestError, response_of
 from tidegate.gateway.request_log import log_request
@@ -35,6 +37,8 @@ __all__ = ["TOKEN_PARAMETER", "Application", "caller_of", "query_of"]
 _LOG = logging.getLogger("tidegate.gateway")
 #: Where browsers, which set no headers there, give the token of a stream.
 TOKEN_PARAMETER = "access_token"
+#: Bytes of an answer that no client leaves unread for long, and nobody counts.
+_SMALL = 4096
 
 
 class Application:
@@ -85,6 +89,9 @@ class Application:
         response.headers.setdefault("Cache-Control", "no-store")
         self._note(request, found[0] if found else None, response.status_code, perf_counter() - began)
         await response(scope, receive, send)
+        connection = scope.get("extensions", {}).get(LENDER)
+        if isinstance(connection, HttpConnection) and len(response.body) > _SMALL:
+            self._broker.waiting.note(connection, len(response.body))
 
     async def _answer(self, request: ApiRequest, origins: CrossOrigin, noted: list[Route]) -> Response:
         raw = request.scope.get("raw_path") or request.scope["path"].encode()

@@ -2,7 +2,8 @@
 
 ``Delivery`` gives each ``Channel`` the items of its connection; a subclass per transport frames and writes them. There
 is room for so many bytes; while they wait a channel is *full* and is given nothing. One whose peer then reads nothing
-for a while *lags*: it is told so and closed, and its principal connects again and goes on from its cursor.
+for a while *lags*: it is told so and closed, and its principal connects again and goes on from its cursor. So does one
+that ``WaitingBytes``, which knows all channels, gives up.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tidegate.broker.connections import Connection, Hello
 from tidegate.broker.encoded_items import EncodedItem
 from tidegate.broker.session_states import ConnectionEvent
 from tidegate.gateway.lent_transports import Lender, LendingHttp, LendingWebSocket
+from tidegate.gateway.waiting_bytes import WaitingBytes
 
 __all__ = ["GOING_AWAY", "Channel", "Ending", "EventStreamChannel", "PollChannel", "WebSocketChannel"]
 
@@ -97,9 +99,11 @@ class Channel(ABC):
 class _TransportChannel(Channel):
     """A channel that writes to a transport."""
 
-    def __init__(self, principal: str, lender: Lender, lagged: Callable[[Channel], None]) -> None:
+    def __init__(
+        self, principal: str, lender: Lender, lagged: Callable[[Channel], None], all_waiting: WaitingBytes
+    ) -> None:
         super().__init__(principal)
-        self._transport, self._lagged = lender.transport, lagged
+        self._transport, self._lagged, self._all_waiting = lender.transport, lagged, all_waiting
         self._timer: asyncio.TimerHandle | None = None
         self._waiting = 0
         self.is_quiet = True
@@ -129,10 +133,23 @@ class _TransportChannel(Channel):
         if self._transport.get_write_buffer_size() < self._waiting:
             self._look_later()
         elif not self.is_ended:
-            self._timer = None
-            self._tell_lagging()
-            self._lagged(self)
-            self.end(LAGGING)
+            self.give_up()
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait for the peer; 0 once it is told nothing any more."""
+        return self._transport.get_write_buffer_size() if self._is_open else 0
+
+    def give_up(self) -> None:
+        """Lag: say where to go on, and close."""
+        self._tell_lagging()
+        self._lagged(self)
+        self.end(LAGGING)
+
+    def _put(self, data: bytes) -> None:
+        """Write to an open transport."""
+        self._transport.write(data)
+        self._all_waiting.note(self, len(data))
 
     @property
     def _resume(self) -> bytes:
@@ -162,10 +179,15 @@ class WebSocketChannel(_TransportChannel):
 
     kind = "websocket"
 
-    def __init__(self, principal: str, protocol: LendingWebSocket, lagged: Callable[[Channel], None]) -> None:
-        super().__init__(principal, protocol, lagged)
+    def __init__(
+        self,
+        principal: str,
+        protocol: LendingWebSocket,
+        lagged: Callable[[Channel], None],
+        all_waiting: WaitingBytes,
+    ) -> None:
+        super().__init__(principal, protocol, lagged, all_waiting)
         self._protocol = protocol
-
         self.greeted = asyncio.Event()
         """Set once the peer has been greeted."""
 
@@ -181,12 +203,12 @@ class WebSocketChannel(_TransportChannel):
             body = item.body
             parts.append(_frame_head(len(body)))
             parts.append(body)
-        self._transport.write(b"".join(parts))
+        self._put(b"".join(parts))
 
     def write(self, message: bytes) -> None:
         """Write one message."""
         if self._is_open:
-            self._transport.write(_frame_head(len(message)) + message)
+            self._put(_frame_head(len(message)) + message)
 
     async def has_room(self) -> None:
         """Wait until the peer has read most of what waits for it, or is gone: who does not read its answers gets no
@@ -210,8 +232,10 @@ class EventStreamChannel(_TransportChannel):
 
     kind = "stream"
 
-    def __init__(self, principal: str, protocol: LendingHttp, lagged: Callable[[Channel], None]) -> None:
-        super().__init__(principal, protocol, lagged)
+    def __init__(
+        self, principal: str, protocol: LendingHttp, lagged: Callable[[Channel], None], all_waiting: WaitingBytes
+    ) -> None:
+        super().__init__(principal, protocol, lagged, all_waiting)
         self._epoch = b""
 
     def greet(self, hello: Hello) -> None:
@@ -227,7 +251,7 @@ class EventStreamChannel(_TransportChannel):
     def _write(self, text: bytes) -> None:
         if self._is_open:
             self.is_quiet = False
-            self._transport.write(b"%x\r\n%b\r\n" % (len(text), text))
+            self._put(b"%x\r\n%b\r\n" % (len(text), text))
 
     def begin(self) -> None:
         """Say at once that the stream is there."""

@@ -64,7 +64,7 @@ class Delivery:
             self._note_opened,
             self._hand,
             broker.log.appended,
-            lambda: broker.limits.room,
+            lambda: broker.limits.room // 2,
         )
         self._is_stopped = False
 

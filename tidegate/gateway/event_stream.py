@@ -55,7 +55,7 @@ async def stream(request: ApiRequest) -> Response:
         raise RequestError(501, "server", "a server that lends its transport", "another one")
     after = _resumed(request.headers.get("last-event-id"), request.query["after"])
     delivery, limits = request.broker.delivery, request.broker.limits
-    channel = EventStreamChannel(request.caller.name, lender, delivery.lagged)
+    channel = EventStreamChannel(request.caller.name, lender, delivery.lagged, request.broker.waiting)
     try:
         await delivery.connect(request.caller, channel, after)
     except BaseException:

@@ -212,6 +212,15 @@ class HttpConnection(LendingHttp):
         if self.transport.get_write_buffer_size() <= waited - _LEAST_READ:
             self._look_later()
             return
+        self.give_up()
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait for the client; 0 once it is closed."""
+        return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
+
+    def give_up(self) -> None:
+        """Close it, because the client does not read its answer."""
         self._broker.counts.add(_CLOSED, "slow_reader")
         self.transport.abort()
 

@@ -15,12 +15,12 @@ from typing import Any, Protocol
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-__all__ = ["LENDER", "Lender", "LendingHttp", "LendingWebSocket", "Outlet", "limit_room"]
+__all__ = ["LENDER", "SYSTEM_BUFFER", "Lender", "LendingHttp", "LendingWebSocket", "Outlet", "limit_room"]
 
 #: The extension of a scope that has its protocol.
 LENDER = "tidegate.lender"
 #: The most bytes that the system buffers for a peer.
-_SYSTEM_BUFFER = 1 << 17
+SYSTEM_BUFFER = 1 << 17
 #: The code that tells a peer that the server goes away.
 _GOING_AWAY = 1001
 #: Seconds for a peer to answer that it closes as well.
@@ -48,12 +48,14 @@ class Lender(Protocol):
 
 
 def limit_room(transport: asyncio.Transport, room: int, silence: float) -> None:
-    """Have a transport say when more than ``room`` bytes wait in it, and end when its peer is silent for so long."""
-    transport.set_write_buffer_limits(high=room, low=room // 4)
+    """Have a transport say when half of ``room`` waits in it, so that the rest can take a page more, and end when its
+    peer is silent for so long.
+    """
+    transport.set_write_buffer_limits(high=room // 2, low=room // 8)
     there = transport.get_extra_info("socket")
     if there is not None:
         with suppress(OSError):
-            there.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, min(room, _SYSTEM_BUFFER))
+            there.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, min(room, SYSTEM_BUFFER))
             if silence and hasattr(socket, "TCP_USER_TIMEOUT"):
                 there.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(silence * 1000))
 

@@ -27,6 +27,7 @@ from tidegate.gateway.gateway_numbers import GatewayNumbers
 from tidegate.gateway.rates import Rates
 from tidegate.gateway.rehearsal_places import RehearsalPlaces
 from tidegate.gateway.valid_quotas import ValidQuotas
+from tidegate.gateway.waiting_bytes import WaitingBytes
 from tidegate.runs.config import Config
 from tidegate.runs.serve_section import ServeSection
 from tidegate.store.announcements import StoredAnnouncements
@@ -65,7 +66,7 @@ class OpenBroker(Closing):
         """Seconds that publications may be dated ahead of the moment at which they come; None for any number."""
         self.threads, self.large_bodies = anyio.CapacityLimiter(_THREADS), anyio.CapacityLimiter(_DECODING)
         self.budget, self.rates, self.counts = BodyBudget(self.limits.max_bodies), Rates(), Counts()
-        self.valid_quotas = ValidQuotas()
+        self.waiting, self.valid_quotas = WaitingBytes(self.limits.max_waiting), ValidQuotas()
         self.free_room = FreeRoom(data.path)
         self.rehearsal_places = RehearsalPlaces()
         with ExitStack() as opened:
@@ -81,7 +82,7 @@ class OpenBroker(Closing):
         self.access = Access(self.principals, seen=self.delivery.note_seen, time_of_day=clock)
         self.numbers = GatewayNumbers(data.run / "numbers", self.counts)
         self.status = StatusReader(self)
-        self.parts: list[BrokerPart] = [self.numbers, self.access, self.appender, self.delivery]
+        self.parts: list[BrokerPart] = [self.numbers, self.access, self.appender, self.waiting, self.delivery]
         """What ``start`` starts, in this order."""
         self._started: list[BrokerPart] = []
         self.closing = asyncio.Event()
@@ -109,7 +110,7 @@ class OpenBroker(Closing):
     def reload(self, limits: ServeSection) -> None:
         """Use other limits from now on."""
         self.limits = limits
-        self.budget.most = limits.max_bodies
+        self.budget.most, self.waiting.most = limits.max_bodies, limits.max_waiting
 
     def close(self) -> None:
         self.numbers.close()

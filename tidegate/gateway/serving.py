@@ -20,6 +20,7 @@ from starlette.types import ASGIApp
 from tidegate.errors import TidegateError
 from tidegate.gateway.certificates import has_tls, load_certificate, tls_context
 from tidegate.gateway.http_connection import HttpConnection
+from tidegate.gateway.lent_transports import SYSTEM_BUFFER
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.gateway.websocket_connection import UNKNOWN_SIZE, WebSocketConnection
 from tidegate.runs.serve_section import ServeSection
@@ -77,6 +78,8 @@ class GatewayServer(uvicorn.Server):
         if self.lifespan.should_exit:
             self.should_exit = True
             return
+        # Connections have it from here: what the system buffers for a client does not grow with what it leaves unread.
+        self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SYSTEM_BUFFER)
         loop = asyncio.get_running_loop()
         seconds = None if self._tls is None else self._broker.limits.header_seconds or None
         server = await loop.create_server(

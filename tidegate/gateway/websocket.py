@@ -95,7 +95,7 @@ class WebSockets:
         if not isinstance(protocol, WebSocketConnection):
             raise RequestError(501, "server", "a server that lends its transport", "another one")
         protocol.limit(self._broker)
-        channel = WebSocketChannel(caller.name, protocol, self._broker.delivery.lagged)
+        channel = WebSocketChannel(caller.name, protocol, self._broker.delivery.lagged, self._broker.waiting)
         try:
             await self._broker.delivery.connect(caller, channel, after)
         except BaseException:

@@ -38,5 +38,6 @@ class ServeSection:
     rehearsal_rows: int = key(count, 20_000_000)
     heartbeat: float = key(number, 15.0)
     room: int = key(count, _MIB)
+    max_waiting: int = key(count, 256 * _MIB)
     request_log: bool = key(truth, False)
     open_metrics: bool = key(truth, False)
