@@ -13,7 +13,7 @@ from tidegate.kept_json import kept_json
 MAKERS = {
     "a value": lambda i: kept_json({"n": i}),
     "what matched": lambda i: SUBSCRIPTIONS[0]._replace(id=f"s{i}").packed(),
-    "a publication": lambda i: EncodedContent({"id": f"p{i}"}).encoded(None),
+    "a publication": lambda i: EncodedContent({"id": f"p{i}"}).ending(None),
     "subscriptions": lambda i: Matched.of((SUBSCRIPTIONS[0]._replace(id=f"t{i}").packed(),)).ids,
 }
 

@@ -175,7 +175,7 @@ def test_content_is_read_and_encoded_once_for_all(tmp_path, monkeypatch):
                 pages = items.pages([(queue, QueuePosition(0)) for queue in made], 10, [None] * 100)
                 assert all(len(page.items) == 3 for page in pages)
     assert read == [([0, 1, 2],)]
-    assert {(one.publication["id"], fields) for one, fields in encodings} == {
+    assert {(one.publication["id"], fields) for one, fields in list(encodings)} == {
         (f"p{i}", fields) for i in range(3) for fields in (None, frozenset(), frozenset({"n"}))
     }
 

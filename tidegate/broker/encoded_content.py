@@ -26,43 +26,59 @@ ALL: Fields = None
 
 
 class EncodedContent:
-    """What one publication says. ``until`` is when its validity ends, in µs since 1970."""
+    """What one publication says, kept as JSON. ``until`` is when its validity ends, in µs since 1970."""
 
-    __slots__ = ("_encoded", "is_lost", "publication", "until")
+    __slots__ = ("_encoded", "is_lost", "until")
 
     def __init__(self, publication: dict[str, Any]) -> None:
-        self.publication = publication
         until = publication.get("valid_until")
         self.until = None if until is None else micros(datetime.fromisoformat(until))
         self.is_lost = bool(publication.get("lost"))
-        self._encoded: dict[Fields, tuple[bytes, bytes]] = {}
+        self._encoded: dict[Fields, _Encoding] = {ALL: _encoding(publication)}
+
+    @property
+    def publication(self) -> dict[str, Any]:
+        """All that it says."""
+        found: dict[str, Any] = orjson.loads(self.encoded(ALL))
+        return found
 
     def encoded(self, fields: Fields) -> bytes:
         """The publication with these attributes."""
-        return self._both(fields)[0]
+        ending, begin = self._both(fields)
+        return ending[begin:-1]
 
     def ending(self, fields: Fields) -> bytes:
         """How an item ends that shows it: its time, the publication, and the brace."""
-        return self._both(fields)[1]
+        return self._both(fields)[0]
 
-    def _both(self, fields: Fields) -> tuple[bytes, bytes]:
+    def _both(self, fields: Fields) -> _Encoding:
         found = self._encoded.get(fields)
         if found is None:
             shown = self.publication
             if fields is not None and "attributes" in shown:
                 kept = {name: value for name, value in shown["attributes"].items() if name in fields}
                 shown = {**shown, "attributes": kept}
-            publication = kept_json(shown)
-            time = orjson.dumps(self.publication.get("time"))
-            found = publication, b',"time":%b,"publication":%b}' % (time, publication)
+            found = _encoding(shown)
             if len(self._encoded) < _MOST_FIELDS:
                 self._encoded[fields] = found
         return found
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes it takes in memory: the objects take a few times as much as their text."""
-        return 8 * len(self.encoded(ALL)) + 500
+        """About how many bytes it takes in memory, where not many encodings of it are kept."""
+        return 2 * len(self.ending(ALL)) + 600
+
+
+class _Encoding(NamedTuple):
+    """How an item ends that shows a publication, and where the publication begins there."""
+
+    ending: bytes
+    begin: int
+
+
+def _encoding(publication: dict[str, Any]) -> _Encoding:
+    head = b',"time":%b,"publication":' % orjson.dumps(publication.get("time"))
+    return _Encoding(b"%b%b}" % (head, orjson.dumps(publication)), len(head))
 
 
 #: Encodings of one publication that are kept; which attributes are asked for differs between few of its subscriptions.

@@ -35,7 +35,7 @@ PAGE = 2 << 20
 #: Deliveries that are looked at beyond those of a page where none of these is shown.
 _FURTHER = 1_000
 #: Bytes of content that are kept, about, and of the items of all queues that are read together.
-_CONTENT, _TOGETHER = 64 << 20, 8 << 20
+_CONTENT, _TOGETHER = 32 << 20, 8 << 20
 #: Rows whose sizes are remembered: who goes on where a page ended asks for most of them again.
 _SIZES = 20_000
 _SINGLE = (DeliveryKind.PUBLICATION, DeliveryKind.INITIAL)

@@ -188,12 +188,13 @@ class WebSocketChannel(_TransportChannel):
     ) -> None:
         super().__init__(principal, protocol, lagged, all_waiting)
         self._protocol = protocol
-        self.greeted = asyncio.Event()
-        """Set once the peer has been greeted."""
+        self.greeted = asyncio.get_running_loop().create_future()
+        """Done once the peer has been greeted, or nobody waits for that any more."""
 
     def greet(self, hello: Hello) -> None:
         self.write(orjson.dumps({"type": "hello", **hello._asdict()}))
-        self.greeted.set()
+        if not self.greeted.done():
+            self.greeted.set_result(None)
 
     def deliver(self, items: Sequence[EncodedItem]) -> None:
         if not self._is_open:

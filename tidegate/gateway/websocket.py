@@ -70,6 +70,7 @@ class WebSockets:
             return
         try:
             await send({"type": "websocket.accept"})
+            scope["extensions"][LENDER].forget_handshake()
             self._broker.delivery.follow(channel)
             renewed = partial(caller_of, connection, self._broker, secret)
             await self._serve(receive, channel, renewed, address_of(connection))
@@ -123,7 +124,7 @@ class WebSockets:
 
         with suppress(TimeoutError):  # a runner that is down keeps nobody from publishing
             async with asyncio.timeout(_GREETED):
-                await channel.greeted.wait()
+                await channel.greeted
         messages = ClientMessages(self._broker, renewed, acknowledge, channel.write, address)
         try:
             while (message := await receive())["type"] != "websocket.disconnect":

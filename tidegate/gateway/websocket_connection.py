@@ -7,7 +7,7 @@ with the bodies of requests. Before it is known who the client is, messages are 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from websockets.frames import Frame
 
@@ -27,12 +27,49 @@ _CLOSED = "connections_closed"
 _BUSY, _POLICY = 1013, 1008
 
 
+class _Received:
+    """What the application has not asked for yet, in place of an ``asyncio.Queue``, which takes 3 kB of each connection
+    even when it is empty. Only the application of the connection waits for it.
+    """
+
+    __slots__ = ("_events", "_waiting")
+
+    def __init__(self) -> None:
+        self._events = list[Any]()
+        self._waiting: asyncio.Future[None] | None = None
+
+    def put_nowait(self, event: Any) -> None:
+        self._events.append(event)
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def get(self) -> Any:
+        while not self._events:
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        return self._events.pop(0)
+
+    def empty(self) -> bool:
+        return not self._events
+
+
 class WebSocketConnection(LendingWebSocket):
     """A WebSocket; ``limit`` says within which limits its client may send."""
 
     _broker: OpenBroker | None = None
     _loan: Loan | None = None
     _late: asyncio.TimerHandle | None = None
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.queue = _Received()  # type: ignore[assignment]
+
+    def forget_handshake(self) -> None:
+        """Keep its headers no longer: it is accepted."""
+        del self.request, self.response
 
     def limit(self, broker: OpenBroker) -> None:
         """Take what a client sends within the limits of a broker."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +65,7 @@ class ClientMessages:
     ) -> None:
         self._broker, self._renewed, self._acknowledge, self._write = broker, renewed, acknowledge, write
         self._address = address
-        self._working: deque[asyncio.Task[bytes]] = deque()
+        self._working = list[asyncio.Task[bytes]]()  # an empty deque would take 0.7 kB of each connection
 
     async def take(self, given: str | bytes) -> None:
         """Take a message; returns when another may be taken."""
@@ -119,7 +118,7 @@ class ClientMessages:
     def _write_done(self) -> None:
         """Write the answers that are there and have none before them."""
         while self._working and self._working[0].done():
-            self._write(self._working.popleft().result())
+            self._write(self._working.pop(0).result())
 
     # --- what is done -----------------------------------------------------------------------------------------------
 
