@@ -183,6 +183,18 @@ def test_what_has_come_of_messages_counts_with_bodies_and_is_not_waited_for(tmp_
         ]
 
 
+def test_nothing_is_written_behind_the_frame_that_closes(broker, monkeypatch):
+    def close_first(channel, hello):
+        channel._protocol.close(1013, "busy")
+        greet(channel, hello)
+
+    greet = channels.WebSocketChannel.greet
+    monkeypatch.setattr(channels.WebSocketChannel, "greet", close_first)
+    broker.register("ann")
+    with closing(Frames(broker, "ann")) as client:
+        assert client.closed() == 1013
+
+
 def flood(client, opcode, payload):
     """Send as much as the other side takes without that its answers are read."""
     client._socket.settimeout(0.5)

@@ -196,6 +196,10 @@ class WebSocketChannel(_TransportChannel):
         if not self.greeted.done():
             self.greeted.set_result(None)
 
+    @property
+    def _is_open(self) -> bool:
+        return super()._is_open and not self._protocol.close_sent
+
     def deliver(self, items: Sequence[EncodedItem]) -> None:
         if not self._is_open:
             return
