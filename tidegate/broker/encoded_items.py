@@ -341,6 +341,8 @@ def _in_ranges(made: Sequence[EncodedItem | _LeftOut]) -> list[EncodedItem]:
 
 def _short(items: list[EncodedItem], most: int) -> list[EncodedItem]:
     """The items up to the one with which there are so many bytes."""
+    if sum([len(item.body) for item in items]) < most:  # nearly always
+        return items
     size = 0
     for count, item in enumerate(items, 1):
         size += len(item.body)
