@@ -25,6 +25,8 @@ __all__ = ["GOING_AWAY", "Channel", "Ending", "EventStreamChannel", "PollChannel
 
 #: Seconds after which a full channel lags whose peer has read nothing since.
 PATIENCE = 5.0
+#: Seconds in which a peer reads what waits for it: long, since a slow one must get past a large publication.
+_READS_WITHIN = 300.0
 #: Seconds for a peer to read what waits for it when its channel is closed.
 _FLUSH = 1.0
 
@@ -98,6 +100,8 @@ class Channel(ABC):
 
 class _TransportChannel(Channel):
     """A channel that writes to a transport."""
+
+    reads_within = _READS_WITHIN
 
     def __init__(
         self, principal: str, lender: Lender, lagged: Callable[[Channel], None], all_waiting: WaitingBytes

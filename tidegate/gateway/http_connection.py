@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from http import HTTPStatus
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -55,6 +56,8 @@ _BAD = _answer(400, "http", "a request of HTTP/1.1", "something else")
 
 class HttpConnection(LendingHttp):
     """A connection of ``broker``. ``refused`` has those that are told why, of all connections of the gateway."""
+
+    reads_within = inf  # a slow client could never have a large answer; ``_slow_reader`` closes who hardly reads
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """What waits for all clients of a gateway together, and who is given up when that is too much.
 
 Whoever writes to a client says how much. Once a second, and whenever it may have become too much, ``WaitingBytes`` asks
-each what still waits. Beyond ``most`` those are given up that have waited longest for what waited then to be read, and
-in any case who takes a minute for that: reading a byte now and then holds no room. Knows no transport.
+each what still waits. Beyond ``most`` those are given up that take longest to read what waits for them, and in any case
+who takes longer than it may: reading a byte now and then holds no room. Knows no transport.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ __all__ = ["WaitingBytes", "WaitingClient"]
 
 #: Seconds between two looks, and at least if all may have become too much.
 _LOOK, _AGAIN = 1.0, 0.1
-#: Seconds in which a client reads what waits for it, and those that it is granted even if all is too much.
-_LONG, _SHORT = 60.0, 1.0
+#: Seconds that a client is granted even if all is too much.
+_SHORT = 1.0
 
 
 class WaitingClient(Protocol):
-    """Somebody for whom bytes may wait."""
+    """Somebody for whom bytes may wait, and who reads within so many seconds what waits."""
+
+    reads_within: float
 
     @property
     def waiting(self) -> int:
@@ -96,8 +98,8 @@ class WaitingBytes:
         if self._bound > enough:  # then less, so that it is not too much again at once
             enough -= enough // 4
         for since, waiting, client in found:
-            if now - since < (_SHORT if self._bound > enough else _LONG):
-                return
+            if now - since < (_SHORT if self._bound > enough else client.reads_within):
+                continue
             del self._accounts[client]
             self._bound -= waiting
             client.give_up()
