@@ -14,6 +14,7 @@ from pathlib import Path
 import orjson
 import pytest
 import typer
+from typer.core import TyperGroup
 from typer.testing import CliRunner
 
 import tidegate as tg
@@ -48,17 +49,15 @@ EXAMPLES = _EXAMPLE.findall(LANGUAGE)
 FAULTS = _FAULT.findall(ERRORS)
 
 
-def commands(group: typer.Typer, before: str = "") -> Iterator[str]:
+def commands(group: TyperGroup, before: str = "") -> Iterator[str]:
     """Every command, those of groups too; a group is a command as well."""
-    for command in group.registered_commands:
-        yield before + (command.name or command.callback.__name__)
-    for inner in group.registered_groups:
-        name = before + (inner.name or inner.typer_instance.info.name)
-        yield name
-        yield from commands(inner.typer_instance, f"{name} ")
+    for name, command in group.commands.items():
+        yield before + name
+        if isinstance(command, TyperGroup):
+            yield from commands(command, f"{before}{name} ")
 
 
-COMMANDS = sorted(commands(app))
+COMMANDS = sorted(commands(typer.main.get_command(app)))
 
 
 def blocks(text: str, kind: str) -> list[str]:

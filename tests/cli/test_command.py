@@ -14,10 +14,25 @@ import pytest
 import tidegate as tg
 from tests.cli.commands import lines, run
 from tests.cli.matched_files import PUBLICATIONS, refused
+from tidegate.cli.commands import SUMMARIES
 from tidegate.patterns import FAMILIES
 from tidegate.predicates import FUNCTIONS, MEASURES
 
 ROOT = Path(__file__).parents[2]
+#: The commands that cannot do without the engine.
+WITH_AN_ENGINE = {"check", "demo", "explain", "functions", "match", "rehearse", "shapes"}
+_IMPORTED = """
+import sys
+from tidegate.cli.app import main
+from tidegate.cli.commands import Commands
+for name in sys.argv[2].split():
+    Commands()[name]
+del sys.argv[2]
+try:
+    main()
+finally:
+    print("imported", *{name.partition(".")[0] for name in sys.modules})
+"""
 
 
 # --- the command itself -----------------------------------------------------------------------------------------------
@@ -27,6 +42,35 @@ def test_version_and_help():
     assert run("--version").stdout == f"tidegate {tg.__version__}\n"
     assert "Commands:" in run("--help").stdout
     assert "No such command" in run("chekc", code=2).stderr
+
+
+def imported(option, *commands):
+    """The packages that are imported by ``tidegate`` with an option, once the modules of these commands are."""
+    asked = [sys.executable, "-c", _IMPORTED, option, " ".join(commands)]
+    told = subprocess.run(
+        asked, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    return set(told.stdout.splitlines()[-1].split()[1:])
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_version_wait_for_no_large_package(option):
+    found = imported(option)
+    assert "typer" in found
+    assert not found & {"llvmlite", "numba", "numpy", "pandas", "pyarrow", "pyspark", "shapely", "sqlalchemy"}
+
+
+def test_commands_without_an_engine_do_not_wait_for_the_compiler():
+    found = imported("--version", *(name for name in SUMMARIES if name not in WITH_AN_ENGINE))
+    assert "orjson" in found
+    assert not found & {"lark", "llvmlite", "numba", "pyspark", "shapely", "sqlalchemy"}
+
+
+@pytest.mark.parametrize("command", SUMMARIES)
+def test_what_is_said_of_a_command_is_how_its_own_help_begins(command):
+    own = " ".join(run(command, "--help").stdout.partition("\n\n")[2].split())
+    assert own.startswith(SUMMARIES[command])
+    assert f"{command} {SUMMARIES[command]}" in " ".join(run("--help").stdout.split())
 
 
 def test_interruption_ends_with_130(monkeypatch, subscriptions):

@@ -1,8 +1,7 @@
-"""The command ``tidegate``: puts the commands together and turns a user's mistake into one message and an exit code.
+"""The command ``tidegate``: calls one of the commands and turns a user's mistake into one message and an exit code.
 
 Exit codes: 0 done, 1 something in a checked file is wrong or a pipeline failed, 2 the input or the arguments cannot
-be used, 130 interrupted, 141 the program that read the output has closed the pipe. Commands that need Spark import it
-when they are called.
+be used, 130 interrupted, 141 the program that read the output has closed the pipe.
 """
 
 from __future__ import annotations
@@ -18,29 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from tidegate import __version__
-from tidegate.cli.backup import backup, restore
-from tidegate.cli.check import check
-from tidegate.cli.demo import demo
-from tidegate.cli.explain import explain
-from tidegate.cli.functions import functions
-from tidegate.cli.list import list_
-from tidegate.cli.log import log
-from tidegate.cli.match import match
-from tidegate.cli.ontology import ontology
-from tidegate.cli.principals import principals
-from tidegate.cli.publish import publish
-from tidegate.cli.queue import queue
-from tidegate.cli.rehearse import rehearse
-from tidegate.cli.run import run
-from tidegate.cli.serve import serve
-from tidegate.cli.sessions import sessions
-from tidegate.cli.shapes import shapes
-from tidegate.cli.status import status
-from tidegate.cli.subscribe import subscribe
-from tidegate.cli.unpublish import unpublish
-from tidegate.cli.unsubscribe import unsubscribe
-from tidegate.cli.warmup import warmup
-from tidegate.cli.watch import watch
+from tidegate.cli.commands import SUMMARIES, Commands
 from tidegate.errors import PipelineError, SubscriptionWarning, TidegateError
 
 __all__ = ["app", "main"]
@@ -49,7 +26,18 @@ FAILED, UNUSABLE, INTERRUPTED, BROKEN_PIPE = 1, 2, 130, 141
 
 
 class _Commands(TyperGroup):
-    """The group of commands; every exception that a user can cause ends here."""
+    """The group of commands, of which the one that is called is imported; every exception of a user ends here."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = Commands()  # type: ignore[assignment]  # nobody adds to them
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -120,20 +108,6 @@ def tidegate(
     Example:
       tidegate demo
     """
-
-
-for command in (
-    check, match, rehearse, explain, functions, demo, run, serve, publish, unpublish, subscribe, unsubscribe, watch,
-    status, backup, restore, warmup,
-):  # fmt: skip
-    app.command()(command)
-app.command("list")(list_)
-app.add_typer(log)
-app.add_typer(queue)
-app.add_typer(principals)
-app.add_typer(sessions)
-app.add_typer(shapes)
-app.add_typer(ontology)
 
 
 def main() -> None:

@@ -15,7 +15,6 @@ from tidegate.cli.publication_files import FileBatch, batches, publication
 from tidegate.cli.publication_lines import standard_input
 from tidegate.cli.text_records import JSON, objects
 from tidegate.errors import PublicationError, TidegateError
-from tidegate.index.table_columns import columns_of
 from tidegate.model import Publication
 from tidegate.time_zones import TimeZone
 
@@ -98,6 +97,8 @@ def _with_instants(batch: FileBatch, zone: TimeZone | None) -> pa.Table | list[P
         return rows
     if not any(pa.types.is_timestamp(kind) and kind.tz is None for kind in rows.schema.types):
         return rows
+    from tidegate.index.table_columns import columns_of
+
     try:
         found, untimely = columns_of(rows, zone)
         for rule in untimely:

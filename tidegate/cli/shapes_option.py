@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from tidegate.shapes.named_shapes import load, use
-
 __all__ = ["OwnShapes"]
 
 
 @contextmanager
 def _loaded(file: Path) -> Iterator[None]:
+    from tidegate.shapes.named_shapes import load, use
+
     with use():
         load(file)
         yield

@@ -6,7 +6,6 @@ import os
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import orjson
-import pyarrow.fs as fs
 import typer
 
 from tidegate.cli.ago import ago
@@ -80,6 +79,8 @@ class _LayersStatus(NamedTuple):
 
 def _index_layers(source: Registry) -> dict[str, int] | None:
     """The layers of the registry's index on disk; None if the registry does not know where they are."""
+    from pyarrow import fs
+
     from tidegate.store.index_layers import IndexLayers
 
     if source.storage is None:

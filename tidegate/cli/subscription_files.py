@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from tidegate.cli.text_records import JSON, FilePosition, cells, extension, lines, objects, timestamp
-from tidegate.engine import Engine
 from tidegate.errors import SubscriptionError, TidegateError, shown
 from tidegate.model import Subscription
 
 if TYPE_CHECKING:
     from tidegate.client.answers import StoredSubscription
+    from tidegate.engine import Engine
 
 __all__ = ["FIELDS", "load", "read", "record_of", "subscription", "subscriptions"]
 
@@ -52,6 +52,8 @@ def subscriptions(
 
 def load(path: Path) -> Engine:
     """An engine with all subscriptions of a file; the first that cannot be taken is an error that names its place."""
+    from tidegate.engine import Engine
+
     taken: list[FilePosition] = []  # the last is the place of the subscription that is being taken
     with _placed(taken):
         return Engine(_good(path, taken))

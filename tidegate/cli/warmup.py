@@ -7,7 +7,6 @@ from contextlib import nullcontext
 import typer
 from rich.console import Console
 
-from tidegate.cli.kernel_compilation import compile_kernels
 from tidegate.extras import missing
 
 __all__ = ["warmup"]
@@ -23,6 +22,8 @@ def warmup() -> None:
     Example:
       tidegate warmup
     """
+    from tidegate.cli.kernel_compilation import compile_kernels
+
     console = Console(stderr=True)
     moving = console.status("warming up …") if console.is_terminal else nullcontext()
     with moving:
