@@ -11,7 +11,12 @@ from tidegate.ontologies.ontology import Ontology
 
 # Modules that the tests of a folder share tell as much of what failed as tests do.
 pytest.register_assert_rewrite(*(f"tests.{name}" for name in ("cli", "overlay", "patterns", "pipeline", "store")))
-pytest_plugins = ["tests.parts.left_open", "tests.parts.spark", "tests.parts.ways_to_match"]
+pytest_plugins = [
+    "tests.parts.called_kernels",
+    "tests.parts.left_open",
+    "tests.parts.spark",
+    "tests.parts.ways_to_match",
+]
 
 _DRAWN = Ontology([ONTOLOGY], {"vin": NAMESPACE}, None)
 #: The fixtures that run a test once on each database.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tidegate.index import terms
 from tidegate.index.batch import text_buffers
+from tidegate.index.clauses import TextConstants
 from tidegate.kernels import encode, identity, matched_owners
 from tidegate.kernels.bits import LINE, LINE_BITS, and_lines, count_ones, trailing_zeros
 from tidegate.kernels.order import order
@@ -148,8 +149,8 @@ def test_canonical_and_identity(data):
 def test_text_ranks(some, constants):
     ordered = sorted(constants)
     offsets, letters, valid = text_buffers(pa.array(some, pa.large_string()))
-    known = text_buffers(pa.array(ordered, pa.large_string()))
-    ranks = encode.text_ranks(offsets, letters, valid, *known[:2]).tolist()
+    known = TextConstants.of(ordered)
+    ranks = encode.text_ranks(offsets, letters, valid, known.offsets, known.letters).tolist()
     for rank, text in zip(ranks, some, strict=True):
         assert isnan(rank) if text is None else rank == sum(constant <= text for constant in ordered)
 

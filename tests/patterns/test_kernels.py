@@ -174,7 +174,7 @@ def test_order_ties_equals_sorted(rows):
     texts = [text.encode() for _, _, text, _, _ in rows]
     time, turn = (np.array([row[i] for row in rows], np.int64) for i in range(2))
     offsets = np.concatenate(([0], np.cumsum([len(text) for text in texts]))).astype(np.int64)
-    letters = np.frombuffer(b"".join(texts), np.uint8)
+    letters = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
     phase = np.array([phase for *_, phase, _ in rows], np.uint8)
     source = np.array([source for *_, source in rows], np.uint64).reshape(-1, 2)
     order = np.argsort(time, kind="stable")

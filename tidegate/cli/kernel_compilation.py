@@ -13,17 +13,16 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
+from tidegate.cli.kernel_examples import compile_event_kernels, compile_overlay_kernels
 from tidegate.demo import subscriptions, tables
 from tidegate.engine import Engine
 from tidegate.extras import missing
 from tidegate.index.shapes import look_up_with
 from tidegate.kernels.select_one import select_one, select_one_aside
 from tidegate.model import Publication, Subscription
-from tidegate.patterns import Combine
-from tidegate.patterns.past import Past
 from tidegate.shapes.sphere_group import ShapeLookup, structures
 from tidegate.shapes.structures import STRUCTURES
-from tidegate.shapes.transforms import TRANSFORMS
+from tidegate.shapes.transforms import PCA, TRANSFORMS
 from tidegate.store.identities import Identities
 from tidegate.store.log import Log
 
@@ -33,14 +32,21 @@ _LENGTH, _BEGIN = 16, datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def compile_kernels() -> None:
-    """Match a little of the demo's valley, terms, and some shapes with each structure they can be looked up with."""
+    """Match a little of the demo's valley, events, terms, and shapes with each structure that looks them up.
+
+    A kernel that is called with other types elsewhere fails the tests (``tests/parts/called_kernels.py``).
+    """
     some = next(tables(np.random.default_rng(0))).slice(0, 64)
     Engine(subscriptions()).publish(some)
     Engine(subscriptions()).publish(some, grouped=True)
     _one_at_a_time(some)
+    compile_event_kernels()
+    compile_overlay_kernels()
     _terms()
     _identities(some)
     series = _series(np.random.default_rng(0))
+    sample = np.random.default_rng(0).normal(size=(8, _LENGTH))
+    PCA.fit(sample, 2).coordinates(sample)
     for structure, transform in zip(_structures(), cycle(TRANSFORMS), strict=False):
         before = look_up_with(ShapeLookup(transform, structure))
         try:
@@ -68,12 +74,12 @@ def _one_at_a_time(some: pa.Table) -> None:
         engine.explain(
             subscription.id, Publication("p", "s", _BEGIN + timedelta(days=9999), {"kind": "ridge", "gust": 30.0})
         )
+    near = Engine([Subscription("near", "nobody", "together('PT1M', 5000, n = 1, n = 2)")])
+    one, other = (Publication(f"p{n}", "s", _BEGIN, {"n": n}, location=(7, 46)) for n in (1, 2))
+    near.publish([one])
+    near.explain("near", other)
     for signature in select_one.signatures:  # a large segment's
         select_one_aside.compile(signature)
-    past = Combine(0, None, 1).families[Past.name]
-    assert isinstance(past, Past)
-    past.storage.begin()
-    past.storage.pack()  # only after thousands of events
 
 
 def _terms() -> None:

@@ -35,13 +35,18 @@ FOR_EVER = np.iinfo(np.int64).max
 
 
 def text_buffers(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.bool_]]:
-    """Offsets, UTF-8 bytes and validity of an Arrow string array, without copying the bytes."""
+    """Offsets, UTF-8 bytes and validity of an Arrow string array, without copying the bytes.
+
+    Nobody may write offsets and bytes, wherever the array came from: numba would compile kernels twice, for those of a
+    file and for others.
+    """
     if not pa.types.is_large_string(texts.type):
         texts = texts.cast(pa.large_string())
     _, offsets, letters = texts.buffers()
     offset, length = texts.offset, len(texts)
     starts = np.frombuffer(offsets, np.int64, length + 1, 8 * offset) if offsets else np.zeros(1, np.int64)
     bytes_ = np.frombuffer(letters, np.uint8) if letters else np.zeros(1, np.uint8)
+    starts.flags.writeable = bytes_.flags.writeable = False
     valid = np.asarray(texts.is_valid()) if texts.null_count else np.ones(length, np.bool_)
     return starts, bytes_, valid
 
@@ -265,7 +270,7 @@ class ArrowBatch(Batch):
         if "phase" not in self.arrays:
             return np.zeros(self.length, np.uint8)
         found = pc.index_in(self.arrays["phase"].cast(pa.string()), pa.array(_PHASES[1:]))
-        return np.asarray(pc.add(found, 1).fill_null(0).cast(pa.uint8()))
+        return np.array(pc.add(found, 1).fill_null(0).cast(pa.uint8()))
 
     def _read(self, column: Column) -> Points | None:
         return column.how.points(column.operand, self.table)

@@ -300,7 +300,7 @@ def passed(batch: Batch, matches: Matches, columns: Sequence[Column], rows: NDAr
         if points is not None:
             values[:, i] = points if is_all else points[rows]
     return Passed(
-        rows, batch.times()[rows], offsets - offsets[0], letters[offsets[0] : offsets[-1]], batch.phases()[rows],
+        rows, batch.times()[rows], offsets - offsets[0], letters[offsets[0] : offsets[-1]].copy(), batch.phases()[rows],
         *batch.hashes(rows), values, start, hits,
     )  # fmt: skip
 

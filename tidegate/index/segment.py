@@ -289,6 +289,7 @@ class Segment:
         list_code, list_row = np.empty(len(list_value), np.int32), np.empty(len(list_value), np.int64)
         for (c, number, at), flat in zip(lists_of, points_of_lists, strict=True):
             here = slice(at, at + len(flat))
+            flat = list_value[here]  # an array that may be written, also where the list is memory of a file
             encode_lists(c, flat, axes.cuts, axes.row_start, axes.row_of_code, list_code[here], list_row[here])
             code[:, c] = -2 - number - np.arange(size)
         return value, code, row, (np.array(ends_of_lists, np.int64), list_code, list_row, list_value)

@@ -154,7 +154,10 @@ _ONE_VALID = np.ones(1, np.bool_)
 
 
 def _text_alone(text: bytes) -> TextBuffers:
-    return TextBuffers(np.array([0, len(text)]), np.frombuffer(bytearray(text or b"\0"), np.uint8), _ONE_VALID)
+    """The buffers of one text, which nobody may write, like those of ``text_buffers``."""
+    offsets = np.array([0, len(text)])
+    offsets.flags.writeable = False
+    return TextBuffers(offsets, np.frombuffer(text or b"\0", np.uint8), _ONE_VALID)
 
 
 def _grams(terms: TextTerms, some: NDArray[np.int64]) -> Grams:

@@ -77,14 +77,14 @@ def hash_one(key: NDArray[np.uint64], data: bytes, found: NDArray[np.uint64]) ->
 @_jit
 def hash_all(
     key: NDArray[np.uint64],
-    sources: tuple[NDArray[Any], NDArray[np.uint8]],
-    ids: tuple[NDArray[Any], NDArray[np.uint8]],
+    sources: tuple[NDArray[np.int64], NDArray[np.uint8]],
+    ids: tuple[NDArray[np.int64], NDArray[np.uint8]],
     phases: NDArray[np.uint8],
     found: NDArray[np.uint64],
 ) -> None:
     """Put the hash of each publication into its row of ``found``.
 
-    Texts are given as offsets, of 32 or of 64 bits, and letters. What is hashed is the phase, the size of the source in
+    Texts are given as offsets and letters. What is hashed is the phase, the size of the source in
     four bytes, the source and the id, so that no two publications have the same bytes.
     """
     scratch = np.empty(64, np.uint8)

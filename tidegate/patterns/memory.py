@@ -223,7 +223,7 @@ class Memory:
         """Append a batch that is in order."""
         if self._oldest is not None:
             self._oldest = min(self._oldest, int(batch.version.min(initial=2**62)))
-        if len(batch) == 1 and batch.letters.flags.writeable:  # the kernel is compiled for writable arrays only
+        if len(batch) == 1:
             return self._take_one(batch, strict, combinations, keep, most)
         first_item, first_pair, n = len(self), self.pair_item.length, len(batch.hits)
         self.time.extend(batch.time)

@@ -6,13 +6,14 @@ The key is of the data directory, so that nobody can aim at the hash of another'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tidegate.index.batch import text_buffers
 from tidegate.kernels.keyed_hash import hash_all, hash_one
 from tidegate.model import PHASES, Publication
 
@@ -26,7 +27,6 @@ _NUMBERS = {phase: bytes([number]) for number, phase in enumerate(_PHASES)}
 #: Rows of a batch that are read one by one: that takes less than to look at columns.
 _FEW = 2
 _TEXTS = pa.array(PHASES)
-_NO_LETTERS = np.frombuffer(bytes(1), np.uint8)
 
 
 def identity(source: str, id: str, phase: str | None) -> bytes:
@@ -67,18 +67,8 @@ class IdentityHashes:
 
     def _hashed(self, sources: pa.Array, ids: pa.Array, phases: NDArray[np.uint8]) -> Hashes:
         found = np.empty((len(ids), 2), np.uint64)
-        if sources.type != ids.type:
-            sources, ids = sources.cast(pa.large_string()), ids.cast(pa.large_string())
-        hash_all(self._key, _texts(sources), _texts(ids), phases, found)
+        hash_all(self._key, text_buffers(sources)[:2], text_buffers(ids)[:2], phases, found)
         return found
-
-
-def _texts(texts: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint8]]:
-    """Offsets and letters of texts, of which none is missing, without copying either."""
-    _, offsets, letters = texts.buffers()
-    kind: type[np.signedinteger[Any]] = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    starts = np.frombuffer(offsets, kind, len(texts) + 1, kind().itemsize * texts.offset)
-    return starts, np.frombuffer(letters, np.uint8) if letters else _NO_LETTERS
 
 
 def _phases(batch: pa.RecordBatch) -> NDArray[np.uint8]:
@@ -86,4 +76,4 @@ def _phases(batch: pa.RecordBatch) -> NDArray[np.uint8]:
     if place < 0:
         return np.zeros(batch.num_rows, np.uint8)
     found = pc.index_in(batch.column(place).cast(pa.string()), _TEXTS)
-    return np.asarray(pc.add(found, 1).fill_null(0).cast(pa.uint8()))
+    return np.array(pc.add(found, 1).fill_null(0).cast(pa.uint8()))
