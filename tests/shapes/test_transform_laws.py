@@ -102,7 +102,6 @@ def test_the_first_coordinates_are_the_same_alone(name, forms, first):
 def test_what_is_given_is_not_written_to(name):
     forms, _ = normals(walks(np.random.default_rng(1), 4, 50))
     before = forms.copy()
-    forms.flags.writeable = False
     made(name, 50).coordinates(forms)
     assert (forms == before).all()
 

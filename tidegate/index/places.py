@@ -184,7 +184,8 @@ def _details(places: Places) -> Details:
     circles = np.flatnonzero(what == CIRCLE)
     of = np.full(len(places), -1, np.int32)
     of[large], of[circles] = np.arange(len(large)), np.arange(len(circles))
-    latitudes = np.clip(places.bounds[large][:, (1, 3)], -91.0, 91.0)  # no point is further north or south
+    south_and_north = np.ascontiguousarray(places.bounds[large][:, (1, 3)])  # numpy puts columns one after the other
+    latitudes = np.clip(south_and_north, -91.0, 91.0)  # no point is further north or south
     south, scale, band_start, edge_start, edge = banded(places.outlines, large, latitudes)
     circle = _circles(places.vertex[first[circles]], places.vertex[first[circles] + 1, 0])
     return Details(of, south, scale, band_start, edge_start, edge, circle)

@@ -214,7 +214,7 @@ def find_near(
     place, far = np.empty((together, n_rows), np.int32), np.empty((together, n_rows), np.float32)
     pairs = NearPairs(place, far, found)
     opened = np.empty(together, np.int64)
-    written = 0
+    written = np.int64(0)
     for tile in range(begin, end, together):
         tiled = min(together, end - tile)
         if written + tiled * n_rows > len(found):
@@ -273,7 +273,7 @@ def find_near_one(
             blocks_kept += 1
     most = blocks_kept * BLOCK
     pairs = NearPairs(np.empty((1, most), np.int32), np.empty((1, most), np.float32), np.empty(most, np.int32))
-    place, far, sums, count = pairs.place, pairs.far, np.empty(BLOCK, np.float32), 0
+    place, far, sums, count = pairs.place, pairs.far, np.empty(BLOCK, np.float32), np.int64(0)
     for i in range(blocks_kept):
         b = kept[i]
         if i + 1 < blocks_kept:

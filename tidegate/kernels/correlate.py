@@ -109,7 +109,7 @@ def take(new: Any, limit: int, held: Any, operators: Any, once: Any, out_op: Any
     """
     row, origin, t, v = new.row, new.origin, new.time, new.value
     slot = _store(new, held, operators)
-    outs, n, compared = (out_op, out_serial), 0, 0
+    outs, n, compared = (out_op, out_serial), np.int64(0), 0
     tried = np.empty(_TRIED, np.int64)
     for k in range(operators.row_start[row], operators.row_start[row + 1]):
         m = operators.row_member[k]
@@ -155,7 +155,7 @@ def take(new: Any, limit: int, held: Any, operators: Any, once: Any, out_op: Any
 @_jit
 def ask(o: int, limit: int, held: Any, operators: Any, once: Any, out_op: Any, out_serial: Any) -> Any:
     """Collect the held readings that a new operator wants; owners marked in ``once`` may have some of them already."""
-    outs, n = (out_op, out_serial), 0
+    outs, n = (out_op, out_serial), np.int64(0)
     first, end = operators.op_part[o], operators.op_part[o + 1]
     for q in range(first, end):
         for b in range(operators.part_member[q], operators.part_member[q + 1]):

@@ -173,7 +173,7 @@ def in_spheres(centres: Any, limits: Any, points: Any, width: int, ends: Any) ->
     """The rows of the spheres that hold each point, by looking at all spheres; ``ends`` gets where each point's end."""
     groups, everyone = len(limits) // SPHERES, ~np.uint64(0)
     found = np.empty((min(_TOGETHER, len(ends)), groups), np.uint64)
-    rows, at = np.empty(1024, np.int32), 0
+    rows, at = np.empty(1024, np.int32), np.int64(0)
     for begin in range(0, len(ends), _TOGETHER):
         here = min(_TOGETHER, len(ends) - begin)
         for first in range(0, groups, _NEAR):
@@ -284,7 +284,7 @@ def in_intervals(trees: Any, lists: Any, points: Any, width: int, words: int, en
     second. A list that several points need is read once for all of them.
     """
     found = np.zeros((min(_TOGETHER, len(ends)), words), np.uint64)
-    rows, at = np.empty(1024, np.int32), 0
+    rows, at = np.empty(1024, np.int32), np.int64(0)
     visits = np.empty((2, _DEEPEST, 3), np.int64)
     wanted = np.empty((_TOGETHER * _DEEPEST, 4), np.int64)  # list, first group, point, groups
     tested[:] = 0
@@ -352,7 +352,7 @@ def in_boxes(tree: Any, points: Any, clipped: Any, width: int, words: int, ends:
     nodes, boxes = tree.nodes, tree.boxes
     centres, limits, names = tree.centres, tree.limits, tree.names
     found, everyone = np.zeros((min(_TOGETHER, len(ends)), words), np.uint64), ~np.uint64(0)
-    rows, at = np.empty(1024, np.int32), 0
+    rows, at = np.empty(1024, np.int32), np.int64(0)
     stack, comers = np.empty(len(nodes), np.int64), np.empty(len(nodes), np.uint64)
     onward = np.zeros(BOXES, np.uint64)
     tested[:] = 0

@@ -26,14 +26,14 @@ _within = njit(nogil=True, error_model="numpy", inline="always")
 @_within
 def purge(base: int, n: int, bound: int, score: Any, item: Any, when: Any, told: Any) -> int:
     """Drop what came at ``bound`` or before; how many are left."""
-    kept = 0
+    kept = np.int64(0)
     for i in range(n):
         if when[base + i] > bound:
             if kept != i:
                 score[base + kept], item[base + kept] = score[base + i], item[base + i]
                 when[base + kept], told[base + kept] = when[base + i], told[base + i]
             kept += 1
-    return kept
+    return int(kept)
 
 
 @_jit

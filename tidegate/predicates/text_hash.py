@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tidegate.kernels.identity import text_hashes
 from tidegate.predicates.column import ColumnReading, Operand, Points, Row, Table, column, reading
@@ -27,7 +28,7 @@ class _HashHalf(ColumnReading):
         if not isinstance(text, str):
             return None
         letters = np.frombuffer(text.encode(), np.uint8)
-        return float(text_hashes(np.array([0, len(letters)], np.int64), letters)[0, self.which] >> np.uint64(12))
+        return float(_hashes(np.array([0, len(letters)], np.int64), letters)[0, self.which] >> np.uint64(12))
 
     def points(self, operand: Operand, table: Table) -> Points | None:
         at = column("text", operand)
@@ -39,11 +40,18 @@ class _HashHalf(ColumnReading):
         first = texts.offset if not texts.null_count else 0
         offsets = np.frombuffer(buffers[1], np.int64)[first : first + len(texts) + 1]
         letters = np.frombuffer(buffers[2], np.uint8) if buffers[2] is not None else np.empty(0, np.uint8)
-        found = (text_hashes(offsets, letters)[:, self.which] >> np.uint64(12)).astype(np.float64)
+        found = (_hashes(offsets, letters)[:, self.which] >> np.uint64(12)).astype(np.float64)
         return np.where(np.asarray(texts.is_null()), np.nan, found) if texts.null_count else found
 
     def names(self, operand: Operand) -> tuple[str, ...]:
         return (folding_of(operand)[0],)
+
+
+def _hashes(offsets: NDArray[np.int64], letters: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    """The hashes of texts, as arrays that nobody may write: the kernel is compiled for such alone."""
+    offsets.flags.writeable = letters.flags.writeable = False
+    found: NDArray[np.uint64] = text_hashes(offsets, letters)
+    return found
 
 
 @reading
