@@ -40,7 +40,8 @@ _patterns = _letters.flatmap(lambda some: st.lists(st.sampled_from([*some, "%", 
 
 
 def fitting(pattern: str, text: str) -> bool:
-    program, letters = (np.frombuffer(given + b"\0", np.uint8) for given in (_written(pattern), text.encode()))
+    program = np.frombuffer(bytearray(_written(pattern) + b"\0"), np.uint8)  # may be written, as that of an index
+    letters = np.frombuffer(text.encode() + b"\0", np.uint8)
     return fits(program, 0, len(program) - 1, letters, 0, len(letters) - 1)
 
 
