@@ -10,7 +10,6 @@ tokens.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,6 +25,7 @@ from tidegate.gateway.caller import Caller
 from tidegate.gateway.known_tokens import KnownToken, KnownTokens
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.rates import Rates
+from tidegate.gateway.refusal_counts import network_of
 from tidegate.store.principals import Holder, Principals
 from tidegate.store.token_secrets import LONGEST, looks_made
 from tidegate.store.version_readers import now
@@ -214,12 +214,14 @@ class Access:
             with suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
+            self.audit.close()
             await self._note_uses()
 
     async def _keep_confirmed(self) -> None:
         while True:
             await asyncio.sleep(_EVERY)
             try:
+                self.audit.tick()
                 await self.refresh()
                 if self._clock() >= self._noted_at + _NOTES:
                     self._noted_at = self._clock()
@@ -245,11 +247,8 @@ class Access:
 
 
 def _bucket(secret: str, address: str) -> tuple[str, float]:
-    """The bucket of wrong tokens of an address, and its rate. A network of IPv6 is what one person has."""
-    place = address
-    with suppress(ValueError):
-        if (found := ipaddress.ip_address(address)).version == 6:
-            place = str(ipaddress.ip_network((found, 64), strict=False))
+    """The bucket of wrong tokens of an address, and its rate."""
+    place = network_of(address)
     return (f"made {place}", _WRONG_MADE) if looks_made(secret) else (f"chosen {place}", _WRONG_CHOSEN)
 
 

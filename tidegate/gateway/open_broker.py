@@ -18,6 +18,7 @@ from tidegate.closing import Closing
 from tidegate.errors import SettingError
 from tidegate.gateway.access import Access
 from tidegate.gateway.appender import Appender
+from tidegate.gateway.audit import Audit
 from tidegate.gateway.bodies import BodyBudget
 from tidegate.gateway.broker_status import StatusReader
 from tidegate.gateway.counts import Counts
@@ -79,7 +80,8 @@ class OpenBroker(Closing):
             self.appender = opened.enter_context(Appender(self.log))
             self._opened = opened.pop_all()
         self.delivery = Delivery(self)
-        self.access = Access(self.principals, seen=self.delivery.note_seen, time_of_day=clock)
+        audit = Audit(counts=self.counts)
+        self.access = Access(self.principals, audit=audit, seen=self.delivery.note_seen, time_of_day=clock)
         self.numbers = GatewayNumbers(data.run / "numbers", self.counts)
         self.status = StatusReader(self)
         self.parts: list[BrokerPart] = [self.numbers, self.access, self.appender, self.waiting, self.delivery]
