@@ -132,6 +132,20 @@ def test_what_a_publication_says(tmp_path):
     assert kinds == {"n": ["number"], "on": ["truth value"], "tags": ["list of text"], "x": ["number"]}
 
 
+@pytest.mark.parametrize("name", [".", ".a", "..", "[0]", "[", "a.b", "\\"])
+def test_a_name_that_looks_like_a_path_is_that_of_an_attribute(tmp_path, name):
+    """A list of integers and other numbers has a mark beside it of which were integers, which is found by its name."""
+
+    async def work(get, publish, unpublish):
+        await publish([{"source": "x", "id": "1", **BASE, "attributes": {name: [1, 2.0]}}])
+        return await get("/v1/publications")
+
+    with opened(tmp_path) as broker:
+        [found] = told(broker, work)["publications"]
+    assert found["attributes"] == {name: [1, 2.0]}
+    assert list(map(type, found["attributes"][name])) == [int, float]
+
+
 def test_a_question_looks_at_a_part_of_the_log_only(tmp_path, monkeypatch):
     async def work(get, publish, unpublish):
         await publish([{**BASE, "id": f"{i}", "source": "x" if i else "y", "n": i} for i in range(100)])

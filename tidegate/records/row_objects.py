@@ -42,7 +42,8 @@ def row_objects(table: pa.Table | pa.RecordBatch, wanted: Collection[str] | None
         if name and name not in RESERVED and (wanted is None or name in wanted):
             values = json_values(table.column(name), gaps=False)
             if name in marks:
-                values = as_given(values, pc.struct_field(table.column(MARKS), name).to_pylist())
+                path = [name]  # a text that begins with a dot would be read as one
+                values = as_given(values, pc.struct_field(table.column(MARKS), path).to_pylist())
             elif name in whole:
                 values = as_given(values)
             _put(attributes, name, values)
