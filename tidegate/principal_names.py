@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["EXPECTED", "is_principal_name", "registered_id"]
+__all__ = ["EXPECTED", "PATTERN", "is_principal_name", "registered_id"]
 
-_NAME = re.compile(r"[A-Za-z0-9._@-]{1,128}")
+PATTERN = "[A-Za-z0-9._@-]{1,128}"
+_NAME = re.compile(PATTERN)
 #: What an error says was expected.
 EXPECTED = "the name of a principal, which is 1 to 128 of the characters A-Z a-z 0-9 . _ @ -"
 

@@ -51,6 +51,19 @@ def test_each_route_is_described(document):
         assert route.answers, route
 
 
+def test_an_answer_that_is_an_error_may_be_a_problem(document):
+    of = {
+        (path, status): answer["content"].keys()
+        for path, operations in document["paths"].items()
+        for operation in operations.values()
+        for status, answer in operation["responses"].items()
+        if status >= "400"  # "default" is beyond
+    }
+    assert all("application/problem+json" in types for types in of.values())
+    for path in ("/v1/publications", "/v1/subscriptions"):
+        assert of[path, "422"] == {"application/json", "application/problem+json"}
+
+
 def test_operations_have_names_of_their_own(document):
     names = [operation["operationId"] for path in document["paths"].values() for operation in path.values()]
     assert len(names) == len(set(names))

@@ -178,7 +178,7 @@ def ask(tmp_path):
 
 def test_over_http_only_what_may_be_read(ask):
     async def work(client, broker):
-        body = {"subscription": {"where": "n >= 3", "fields": ["n"]}, "hours": 1}
+        body = {"subscription": {"where": "n >= 3", "fields": ["n"]}, "hours": 1, "samples": 9.0}
         found = (await client.post("/v1/rehearse", json=body)).json()
         assert (found["notifications"], found["complete"]) == (2, True)
         assert [one["publication"]["attributes"] for one in found["samples"]] == [{"n": 3}, {"n": 4}]

@@ -35,7 +35,7 @@ def test_hello_then_backlog_then_live(broker):
             broker.run()
             live = [socket.receive() for _ in range(2)]
             assert [one["publication"]["id"] for one in live] == ["p3", "p4"]
-            assert socket.ask("ack", upto=4, ref=7) == {"type": "accepted", "ref": 7}
+            assert socket.ask("ack", upto=4.0, ref=7) == {"type": "accepted", "ref": 7}
             assert ann.get("/v1/notifications").json()["notifications"] == live[1:]
 
 

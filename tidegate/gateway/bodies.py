@@ -10,18 +10,33 @@ import gzip
 import re
 import zlib
 from collections.abc import AsyncIterator
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Meta
 from starlette.requests import ClientDisconnect, Request
 
 from tidegate.errors import shown
 from tidegate.gateway.problems import RequestError
 
-__all__ = ["JSON", "LARGE", "BodyBudget", "Loan", "content_type", "decoded", "expect_few", "read_body", "slow_body"]
+__all__ = [
+    "JSON",
+    "LARGE",
+    "BodyBudget",
+    "Loan",
+    "Whole",
+    "content_type",
+    "decoded",
+    "expect_few",
+    "read_body",
+    "slow_body",
+    "whole",
+]
 
 T = TypeVar("T")
 JSON = "application/json"
+#: A whole number that is not negative. For JSON Schema 3.0 is one, and some clients write it so.
+Whole = Annotated[int, Meta(ge=0)] | Annotated[float, Meta(ge=0, multiple_of=1)]
 #: Larger bodies are decoded in a thread.
 LARGE = 64 << 10
 #: JSON of many more objects and arrays than publications is none that anybody needs.
@@ -176,6 +191,11 @@ def decoded(body: bytes | str, kind: type[T]) -> T:
         raise RequestError(400, "json", "JSON", str(wrong)) from None
     except RecursionError:
         raise RequestError(400, "json", "JSON that is nested less deeply", "a deeper one") from None
+
+
+def whole(number: float) -> int:
+    """The number that a ``Whole`` is; exactly that, also where a float could not hold it."""
+    return int(number)
 
 
 def _described(kind: Any) -> str:

@@ -172,6 +172,12 @@ async def post(request: ApiRequest) -> Response:
     return json_response(to_builtins(found))
 
 
+def _only(name: str) -> dict[str, Any]:
+    return {"required": [name], "properties": {name: {"type": "object"}}}
+
+
+#: What the schema of the class cannot say: one of the two, not both.
+_BODY = Annotated[ExplanationBody, Meta(extra_json_schema={"oneOf": [_only("publication"), _only("named")]})]
 ROUTES = (
     Route(
         method="POST",
@@ -179,7 +185,7 @@ ROUTES = (
         handler=post,
         summary="Why a subscription matches a publication, given or of the log, or does not.",
         role="subscriber",
-        body=(BodyForm("application/json", ExplanationBody),),
+        body=(BodyForm("application/json", _BODY),),
         answers={200: (BodyForm("application/json", Explained),)},
         is_long=True,
     ),

@@ -6,7 +6,6 @@ A first read registers a session. Knows nothing of streams.
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -19,6 +18,7 @@ from tidegate.broker.sessions import Sessions
 from tidegate.errors import SessionError, SettingError
 from tidegate.gateway.access import nobody
 from tidegate.gateway.api_request import ApiRequest
+from tidegate.gateway.bodies import Whole, whole
 from tidegate.gateway.channels import GOING_AWAY, PollChannel
 from tidegate.gateway.delivered_messages import NotificationPage
 from tidegate.gateway.parameters import LIMIT, seconds, text
@@ -36,7 +36,7 @@ WAIT = seconds("wait", "For how long to wait if there is nothing yet.", 60, 0)
 class Acknowledgement(msgspec.Struct, forbid_unknown_fields=True):
     """Up to which number of the queue everything has arrived: `N` or `epoch-N`."""
 
-    upto: Annotated[int, msgspec.Meta(ge=0)] | str
+    upto: Whole | str
 
 
 async def read(request: ApiRequest) -> Response:
@@ -118,7 +118,8 @@ async def acknowledge(request: ApiRequest) -> Response:
     """Acknowledge what has arrived."""
     given = await request.read(Acknowledgement)
     _, sessions = await request.broker.delivery.opened()
-    await run_sync(_acknowledge, sessions, request.caller.name, given.upto, limiter=request.broker.threads)
+    upto = given.upto if isinstance(given.upto, str) else whole(given.upto)
+    await run_sync(_acknowledge, sessions, request.caller.name, upto, limiter=request.broker.threads)
     return Response(status_code=204)
 
 

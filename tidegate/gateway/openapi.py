@@ -81,7 +81,7 @@ def _operation(route: Route, schemas: Mapping[Any, Any]) -> dict[str, Any]:
         "parameters": [_path_parameter(name) for name in route.names] + [_query_parameter(one) for one in route.query],
         "responses": {
             **{str(status): _answer(status, forms, schemas) for status, forms in route.answers.items()},
-            "default": {"description": "A problem.", "content": {PROBLEM_TYPE: {"schema": _reference("Problem")}}},
+            "default": {"description": "A problem.", "content": _problem()},
         },
         "security": [] if route.role is None else [{"token": []}],
     }
@@ -116,7 +116,13 @@ def _answer(status: int, forms: Sequence[BodyForm], schemas: Mapping[Any, Any]) 
     found: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     if forms:
         found["content"] = _content(forms, schemas)
+    if status >= 400:
+        found["content"] = {**found.get("content", {}), **_problem()}
     return found
+
+
+def _problem() -> dict[str, Any]:
+    return {PROBLEM_TYPE: {"schema": _reference("Problem")}}
 
 
 def _content(forms: Sequence[BodyForm], schemas: Mapping[Any, Any]) -> dict[str, Any]:

@@ -5,10 +5,10 @@ Everybody may see their own. Who asks for another's gets the same answer whether
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from tidegate.errors import SettingError, shown
@@ -17,6 +17,8 @@ from tidegate.gateway.changes import note_change
 from tidegate.gateway.parameters import AFTER, LIMIT
 from tidegate.gateway.problems import RequestError, not_found
 from tidegate.gateway.routes import BodyForm, Route
+from tidegate.gateway.subscription_bodies import Expression
+from tidegate.store.principal_tables import QUOTAS
 
 if TYPE_CHECKING:
     from tidegate.gateway.open_broker import OpenBroker
@@ -25,13 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["ROUTES", "PrincipalBody", "PrincipalShown"]
 
 
+#: Limits by name. The quota ``cost`` is known and cannot be set yet.
+Quotas = Annotated[dict[str, float], Meta(extra_json_schema={"propertyNames": {"enum": QUOTAS}})]
+
+
 class PrincipalBody(msgspec.Struct, forbid_unknown_fields=True):
     """What a principal may read, a filter in CQL2 text or CQL2-JSON, and its limits. What is left out stays as it is;
     null takes it away.
     """
 
-    read: str | dict[str, Any] | bool | UnsetType | None = UNSET
-    quotas: dict[str, float] | UnsetType | None = UNSET
+    read: Expression | UnsetType | None = UNSET
+    quotas: Quotas | UnsetType | None = UNSET
 
 
 class PrincipalShown(msgspec.Struct):
@@ -40,7 +46,7 @@ class PrincipalShown(msgspec.Struct):
     """
 
     name: str
-    read: str | dict[str, Any] | bool | None
+    read: Expression | None
     quotas: dict[str, int | float]
     created: str
     registered: int | None

@@ -120,20 +120,21 @@ _DECODERS: dict[str, _Decoder] = {
     ARROW: arrow_items,
 }
 
-_TIME = {"type": "string", "format": "date-time"}
+#: What is null is as if it were not there, in publications and in CloudEvents.
+_TIME = {"type": ["string", "null"], "format": "date-time"}
 _PUBLICATION = {
     "type": "object",
     "required": ["source"],
     "properties": {
-        "id": {"type": "string", "minLength": 1, "maxLength": 1024},
+        "id": {"type": ["string", "null"], "minLength": 1, "maxLength": 1024},
         "source": {"type": "string", "minLength": 1, "maxLength": 1024},
         "time": _TIME,
         "start": _TIME,
         "end": _TIME,
-        "phase": {"enum": ["START", "END", "INSTANT"]},
-        "location": {"type": "object", "properties": {"lon": {"type": "number"}, "lat": {"type": "number"}}},
+        "phase": {"enum": ["START", "END", "INSTANT", None]},
+        "location": {"type": ["object", "null"], "properties": {"lon": {"type": "number"}, "lat": {"type": "number"}}},
         "valid_until": _TIME,
-        "attributes": {"type": "object"},
+        "attributes": {"type": ["object", "null"]},
     },
 }
 _EVENT = {

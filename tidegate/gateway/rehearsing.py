@@ -24,6 +24,7 @@ from tidegate.errors import TidegateError
 from tidegate.gateway.access import Caller
 from tidegate.gateway.api_request import ApiRequest, json_response
 from tidegate.gateway.asked_subscriptions import AskedSubscription, asked_subscription
+from tidegate.gateway.bodies import whole
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.rehearsal_states import RehearsalState, RehearsalTask
@@ -47,7 +48,7 @@ class RehearsalBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     subscription: Annotated[str | SubscriptionBody, Meta(description="The id of one of the caller's, or one itself.")]
     hours: Annotated[float, Meta(gt=0, le=_MOST_HOURS)] = 24.0
-    samples: Annotated[int, Meta(ge=0, le=100)] = 10
+    samples: Annotated[int, Meta(ge=0, le=100)] | Annotated[float, Meta(ge=0, le=100, multiple_of=1)] = 10
 
 
 class HourCount(msgspec.Struct):
@@ -75,7 +76,7 @@ async def rehearse(broker: OpenBroker, caller: Caller, body: RehearsalBody) -> R
     """Rehearse a subscription as if the caller had made it before."""
     end = broker.clock()
     asked = await run_sync(asked_subscription, broker, caller, body.subscription, limiter=broker.threads)
-    task = task_of(broker, asked, end - round(body.hours * _HOUR), end, samples=body.samples)
+    task = task_of(broker, asked, end - round(body.hours * _HOUR), end, samples=whole(body.samples))
     state = await computed(broker, caller, task)
     broker.counts.add("rehearsals", "complete" if state.is_complete else "ended_early")
     return Rehearsal(

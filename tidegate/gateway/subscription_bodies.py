@@ -21,12 +21,14 @@ from tidegate.index.catalogue import restored
 from tidegate.model import Subscription
 from tidegate.store.stored_subscription import StoredSubscription
 
-__all__ = ["KeptSubscription", "Subscribed", "SubscriptionBody", "etag_of", "kept", "subscription_of"]
+__all__ = ["Expression", "KeptSubscription", "Subscribed", "SubscriptionBody", "etag_of", "kept", "subscription_of"]
 
 _IDS = (".", "..")
 
 #: A time in RFC 3339 with an offset.
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+#: CQL2 text, CQL2-JSON, or a truth value.
+Expression = Annotated[str, Meta(extra_json_schema={"format": "cql2-text"})] | dict[str, Any] | bool
 
 
 class Webhook(msgspec.Struct, forbid_unknown_fields=True):
@@ -38,7 +40,7 @@ class Webhook(msgspec.Struct, forbid_unknown_fields=True):
 class SubscriptionBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """What is asked, and how its subscriber is told of it."""
 
-    where: Annotated[str | dict[str, Any] | bool, Meta(description="CQL2 text, CQL2-JSON, or a truth value.")]
+    where: Annotated[Expression, Meta(description="CQL2 text, CQL2-JSON, or a truth value.")]
     active_from: Time | None = None
     active_until: Time | None = None
     initial: bool = False
@@ -51,7 +53,7 @@ class KeptSubscription(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A subscription as the broker keeps it."""
 
     id: str
-    where: str | dict[str, Any] | bool
+    where: Expression
     active_from: Time | None
     active_until: Time | None
     initial: bool

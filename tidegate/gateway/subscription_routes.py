@@ -81,6 +81,7 @@ async def bulk(request: ApiRequest) -> Response:
 
 
 _KEPT = (BodyForm(_JSON, KeptSubscription),)
+_BULK = (BodyForm(_JSON, BulkAnswer),)
 
 ROUTES = (
     Route(
@@ -127,6 +128,6 @@ ROUTES = (
         summary="Put many subscriptions as one change, a line for each; 422 with the same body if all were refused.",
         role="subscriber",
         body=(BodyForm(_NDJSON, BulkLine),),
-        answers={200: (BodyForm(_JSON, BulkAnswer),)},
+        answers={200: _BULK, 422: _BULK},
     ),
 )

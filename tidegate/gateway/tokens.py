@@ -7,9 +7,10 @@ not.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 from starlette.responses import Response
 
 from tidegate.errors import SettingError, shown
@@ -18,20 +19,25 @@ from tidegate.gateway.changes import note_change
 from tidegate.gateway.parameters import AFTER, LIMIT, text
 from tidegate.gateway.problems import RequestError, not_found
 from tidegate.gateway.routes import BodyForm, Route
+from tidegate.gateway.subscription_bodies import Expression
 from tidegate.model import micros
+from tidegate.principal_names import PATTERN
+from tidegate.store.principal_tables import ROLES
 from tidegate.store.principals import Token
 
 __all__ = ["ROUTES", "TokenBody"]
+
+_Role = Annotated[str, Meta(extra_json_schema={"enum": ROLES})]
 
 
 class TokenBody(msgspec.Struct, forbid_unknown_fields=True):
     """A token to be made. Its principal is made if it is new. Without ``sources`` it may publish as any source."""
 
-    principal: str
-    roles: list[str]
+    principal: Annotated[str, Meta(extra_json_schema={"pattern": f"^{PATTERN}$"})]
+    roles: Annotated[list[_Role], Meta(extra_json_schema={"minItems": 1})]
     sources: list[str] | None = None
-    read: str | dict[str, Any] | bool | None = None
-    expires: datetime | None = None
+    read: Expression | None = None
+    expires: Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})] | None = None
 
 
 class TokenMade(msgspec.Struct):

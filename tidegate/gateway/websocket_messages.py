@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from tidegate.gateway.announcement_bodies import AnnouncementBody
-from tidegate.gateway.bodies import decoded
+from tidegate.gateway.bodies import Whole, decoded
 from tidegate.gateway.item_sizes import without_large
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.subscription_bodies import SubscriptionBody
@@ -62,7 +62,7 @@ class Unpublish(msgspec.Struct, tag="unpublish", forbid_unknown_fields=True, kw_
 class Ack(msgspec.Struct, tag="ack", forbid_unknown_fields=True, kw_only=True):
     """Acknowledge everything up to a number, `N` or `epoch-N`."""
 
-    upto: Annotated[int, Meta(ge=0)] | str
+    upto: Whole | str
     ref: Reference | UnsetType | None = UNSET
 
 

@@ -19,7 +19,7 @@ from tidegate.errors import TidegateError
 from tidegate.gateway.access import Caller
 from tidegate.gateway.announcing import announce, revoke
 from tidegate.gateway.audit import is_refused_access
-from tidegate.gateway.bodies import LARGE, Loan, expect_few
+from tidegate.gateway.bodies import LARGE, Loan, expect_few, whole
 from tidegate.gateway.problems import RequestError, problem
 from tidegate.gateway.publishing import publish, unpublish
 from tidegate.gateway.submission import Published
@@ -159,7 +159,7 @@ class ClientMessages:
                 return {}
             case Ack(upto=upto):
                 caller.expect("subscriber")
-                await self._acknowledge(upto)
+                await self._acknowledge(upto if isinstance(upto, str) else whole(upto))
                 return {}
             case Publish():
                 caller.expect("publisher")
