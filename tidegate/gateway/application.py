@@ -16,9 +16,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tidegate.errors import TidegateError
 from tidegate.gateway.access import Caller, address_of, bearer_of, nobody
+from tidegate.gateway.answer_encodings import accepted_encoding, compressed, is_compressible, set_encoding
 from tidegate.gateway.api_request import ApiRequest
 from tidegate.gateway.audit import is_refused_access
-from tidegate.gateway.bodies import slow_body
+from tidegate.gateway.bodies import LARGE, slow_body
 from tidegate.gateway.cross_origin import CrossOrigin
 from tidegate.gateway.http_connection import HttpConnection
 from tidegate.gateway.lent_transports import LENDER
@@ -87,6 +88,7 @@ class Application:
         if told := origins.told(request.headers):
             response.headers.update(told)
         response.headers.setdefault("Cache-Control", "no-store")
+        await self._compress(request, response, found[0] if found else None)
         self._note(request, found[0] if found else None, response.status_code, perf_counter() - began)
         await response(scope, receive, send)
         connection = scope.get("extensions", {}).get(LENDER)
@@ -115,6 +117,24 @@ class Application:
             if request.is_body_awaited:
                 raise slow_body(limit) from None
             raise RequestError(503, "slow", f"an answer within {limit:g} seconds", "a longer work") from None
+
+    async def _compress(self, request: ApiRequest, response: Response, route: Route | None) -> None:
+        """Compress an answer that is worth it, if the client takes that."""
+        least = self._broker.limits.compress_from
+        if not least or route is None or route.has_secret or not is_compressible(response, least):
+            return
+        response.headers.add_vary_header("Accept-Encoding")
+        encoding = accepted_encoding(request.headers.get("accept-encoding"))
+        if encoding is None:
+            return
+        body = bytes(response.body)
+        if len(body) <= LARGE:
+            found = compressed(body, encoding)
+        else:
+            found = await request.in_thread(compressed, body, encoding)
+        set_encoding(response, encoding, found)
+        self._broker.counts.add("answers_compressed", encoding)
+        self._broker.counts.add("bytes_saved", encoding, len(body) - len(found))
 
     def _note(self, request: ApiRequest, route: Route | None, status: int, seconds: float) -> None:
         self._broker.numbers.requests.add(route, request.method, status, seconds)

@@ -33,6 +33,8 @@ COUNTED: Mapping[str, str] = {
     "connections_closed": "connections that were closed: too slow, too many, or with a token that holds no more",
     "delivered": "items of queues that were written to connections, by the kind of these",
     "access_refused": "accesses that were refused; the audit has a line for each (`written`) or counts it (`left_out`)",
+    "answers_compressed": "answers that were compressed, by encoding",
+    "bytes_saved": "bytes that these were smaller, by encoding",
     "lagging": "connections that were closed because their client did not read",
 }
 COUNT_PREFIX = "tidegate_gateway_"

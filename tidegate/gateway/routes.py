@@ -50,6 +50,8 @@ class Route:
     """The forms of the body of each answer that is no problem."""
     is_long: bool = False
     """Whether it may take longer than a request usually may: a stream, a long poll."""
+    has_secret: bool = False
+    """Whether its answer tells a secret, which it must not be compressed with."""
     ids_in_query: bool = False
     """Whether the names of the path may stand in the query of the path before them."""
 

@@ -51,10 +51,9 @@ async def get(request: ApiRequest) -> Response:
     """Show a subscription of the caller."""
     found = await subscription_named(request.broker, request.caller, request.name("id"))
     none_match = request.headers.get("if-none-match")
-    headers = {"ETag": found.etag}
-    if none_match is not None and EntityTags(none_match, "If-None-Match").has_weakly(found.etag):
-        return Response(status_code=304, headers=headers)
-    return json_response(to_builtins(found), headers=headers)
+    if none_match is not None and (tags := EntityTags(none_match, "If-None-Match")).has_weakly(found.etag):
+        return Response(status_code=304, headers={"ETag": tags.given(found.etag), "Vary": "Accept-Encoding"})
+    return json_response(to_builtins(found), headers={"ETag": found.etag})
 
 
 async def delete(request: ApiRequest) -> Response:

@@ -145,6 +145,7 @@ ROUTES = (
         role="administrator",
         body=(BodyForm("application/json", TokenBody),),
         answers={201: (BodyForm("application/json", TokenMade),)},
+        has_secret=True,
     ),
     Route(
         method="GET",

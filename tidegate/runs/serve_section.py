@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tidegate.runs.toml_sections import count, key, location, networks, number, port, texts, truth
+from tidegate.runs.toml_sections import count, key, location, networks, number, port, size, texts, truth
 
 __all__ = ["ServeSection"]
 
@@ -22,6 +22,7 @@ class ServeSection:
     plain: bool = key(truth, False)
     proxies: tuple[str, ...] = key(networks, ())
     origins: tuple[str, ...] = key(texts, ())
+    compress_from: int = key(size, 1400)
     max_connections: int = key(count, 10_000)
     max_header: int = key(count, 64 * _KIB)
     max_body: int = key(count, 16 * _MIB)

@@ -32,6 +32,7 @@ __all__ = [
     "port",
     "section",
     "seed",
+    "size",
     "table",
     "text",
     "texts",
@@ -145,6 +146,11 @@ def truth(value: Any, at: KeyPosition) -> bool:
 
 def count(value: Any, at: KeyPosition) -> int:
     return _whole(value, at, 1, 2**63 - 1)
+
+
+def size(value: Any, at: KeyPosition) -> int:
+    """Bytes; 0 where there is no such size."""
+    return _whole(value, at, 0, 2**63 - 1)
 
 
 def seed(value: Any, at: KeyPosition) -> int:
