@@ -24,6 +24,7 @@ from tidegate.gateway.asked_subscriptions import AskedSubscription, asked_subscr
 from tidegate.gateway.given_publications import made_publication
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.gateway.problems import RequestError, not_found
+from tidegate.gateway.publication_bodies import PUBLICATION
 from tidegate.gateway.rehearsing import computed, task_of, while_wanted
 from tidegate.gateway.routes import BodyForm, Route
 from tidegate.gateway.subscription_bodies import SubscriptionBody
@@ -49,11 +50,14 @@ class NamedPublication(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     phase: Literal["START", "INSTANT", "END"] | None = None
 
 
+_Publication = Annotated[dict[str, Any], Meta(extra_json_schema=PUBLICATION)]
+
+
 class ExplanationBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """What is to be explained: a subscription for one publication, given or named."""
 
     subscription: Annotated[str | SubscriptionBody, Meta(description="The id of one of the caller's, or one itself.")]
-    publication: Annotated[dict[str, Any] | None, Meta(description="As it is published.")] = None
+    publication: Annotated[_Publication | None, Meta(description="As it is published.")] = None
     named: NamedPublication | None = None
     hours: Annotated[float, Meta(gt=0, le=168, description="How much of the log before it patterns look at.")] = 1.0
 

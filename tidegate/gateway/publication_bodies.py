@@ -26,7 +26,7 @@ from tidegate.gateway.problems import RequestError
 from tidegate.gateway.routes import BodyForm
 from tidegate.runs.serve_section import ServeSection
 
-__all__ = ["FORMS", "items_of"]
+__all__ = ["FORMS", "PUBLICATION", "items_of"]
 
 NDJSON = "application/x-ndjson"
 _NO_JSON = "json"
@@ -122,7 +122,8 @@ _DECODERS: dict[str, _Decoder] = {
 
 #: What is null is as if it were not there, in publications and in CloudEvents.
 _TIME = {"type": ["string", "null"], "format": "date-time"}
-_PUBLICATION = {
+#: The schema of one publication.
+PUBLICATION = {
     "type": "object",
     "required": ["source"],
     "properties": {
@@ -149,7 +150,7 @@ _EVENT = {
     },
 }
 FORMS = (
-    BodyForm(JSON, schema={"oneOf": [_PUBLICATION, {"type": "array", "items": _PUBLICATION}]}),
+    BodyForm(JSON, schema={"oneOf": [PUBLICATION, {"type": "array", "items": PUBLICATION}]}),
     BodyForm(NDJSON, schema={"type": "string"}),
     BodyForm(cloud_events.STRUCTURED, schema=_EVENT),
     BodyForm(cloud_events.BATCH, schema={"type": "array", "items": _EVENT}),
