@@ -10,7 +10,7 @@ import hmac
 import os
 import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
 from typing import Any, Literal, NamedTuple
@@ -20,7 +20,6 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, insert, not_, or
 
 from tidegate.closing import Closing
 from tidegate.errors import ConflictError, SettingError, shown
-from tidegate.index.catalogue import restored, stored
 from tidegate.language import DEFAULT_LIMITS, Limits
 from tidegate.model import micros
 from tidegate.moments import zoned
@@ -39,7 +38,6 @@ from tidegate.store.principal_tables import (
     checked_quotas,
     checked_roles,
     checked_sources,
-    meaning,
     note_change,
     prepare,
     principal_of,
@@ -48,15 +46,12 @@ from tidegate.store.principal_tables import (
 )
 from tidegate.store.registry import Registry
 from tidegate.store.registry_tables import tick
-from tidegate.store.remaking import bind
-from tidegate.store.stored_subscription import as_condition
+from tidegate.store.stored_reads import agree_on_read, checked_read, set_read
 from tidegate.store.token_secrets import SecretHashes, check_chosen, made
 from tidegate.store.version_readers import now
 
 __all__ = ["Holder", "NewToken", "Principal", "Principals", "Token"]
 
-#: Clauses of a ``read`` in disjunctive normal form: each is joined to each clause of what the principal asks.
-_CLAUSES = 16
 #: A use of a token within so many microseconds of the last is not written.
 _HOUR = 3_600_000_000
 _READ_OF = "SELECT meant FROM tidegate_principals WHERE name ="
@@ -79,13 +74,6 @@ class NewToken:
 
     id: str
     secret: str = field(repr=False)
-
-
-class _StoredRead(NamedTuple):
-    """What may be read: as it was given, and without what other processes do not know."""
-
-    given: str | None
-    meant: str | None
 
 
 class Principals(Closing):
@@ -129,7 +117,7 @@ class Principals(Closing):
         than before, its subscriptions are made anew at the same moment: see ``store/remaking.py``.
         """
         _check_name(name)
-        wanted, quotas_text = self._checked_read(read), _json(checked_quotas(quotas or {}))
+        wanted, quotas_text = checked_read(read, self._limits), _json(checked_quotas(quotas or {}))
 
         def work(connection: Connection) -> Principal:
             tick(connection, 0)  # nobody subscribes meanwhile
@@ -138,7 +126,7 @@ class Principals(Closing):
             if "quotas" not in keep:
                 connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == name).values(quotas=quotas_text))
             if "read" not in keep:
-                _set_read(connection, name, wanted)
+                set_read(connection, name, wanted)
             return principal_of(connection.execute(_named(name)).one())
 
         return self._database.write(work)
@@ -208,15 +196,6 @@ class Principals(Closing):
         row = {"name": name, "read_filter": None, "quotas": "{}", "created": self._clock(), "meant": None}
         return insert_new(connection, PRINCIPALS, [row]) > 0
 
-    def _checked_read(self, read: Read | None) -> _StoredRead:
-        if read is None:
-            return _StoredRead(None, None)
-        meant = meaning(read, replace(self._limits, clauses=min(self._limits.clauses, _CLAUSES)))
-        text = stored(read)
-        if "\0" in text:  # PostgreSQL takes no text with NUL
-            raise SettingError("text without the character NUL as read", shown(text))
-        return _StoredRead(text, meant)
-
     # --- tokens -----------------------------------------------------------------------------------------------------
 
     def make_token(
@@ -236,7 +215,7 @@ class Principals(Closing):
         visible ASCII characters or more; if a token has it that allows the same, that token is returned.
         """
         _check_name(principal)
-        may, wanted = checked_roles(roles), self._checked_read(read)
+        may, wanted = checked_roles(roles), checked_read(read, self._limits)
         allowed = None if sources is None else _json(checked_sources(sources))
         ends = None if expires is None else micros(zoned(expires, "the expiry of a token", "", SettingError))
         if secret is not None:
@@ -256,7 +235,7 @@ class Principals(Closing):
                 note_change(connection)
             self._is_made(connection, principal)
             if wanted.given is not None:
-                _agree(connection, principal, wanted)
+                agree_on_read(connection, principal, wanted)
             if secret is None:
                 connection.execute(insert(TOKENS), row)
             elif not insert_new(connection, TOKENS, [row]):
@@ -373,27 +352,6 @@ _HOLDERS = select(TOKENS.c.hash, *TOKEN, *PRINCIPAL).join(PRINCIPALS, PRINCIPALS
 
 def _named(name: str) -> Any:
     return select(*PRINCIPAL).where(PRINCIPALS.c.name == name)
-
-
-def _set_read(connection: Connection, principal: str, wanted: _StoredRead) -> None:
-    """Give a principal what it may read, and its subscriptions, too, unless it means what they have."""
-    mine, meant = PRINCIPALS.c.name == principal, wanted.meant
-    before = connection.scalar(select(PRINCIPALS.c.meant).where(mine))
-    if before is not None and meant is not None and as_condition(before) == as_condition(meant):
-        meant = before
-    connection.execute(update(PRINCIPALS).where(mine).values(read_filter=wanted.given, meant=meant))
-    bind(connection, principal, meant)
-
-
-def _agree(connection: Connection, principal: str, wanted: _StoredRead) -> None:
-    """Give the ``read`` to a principal that has none; another than it has is refused."""
-    has = connection.scalar(select(PRINCIPALS.c.read_filter).where(PRINCIPALS.c.name == principal))
-    assert wanted.given is not None, "a read to agree on"
-    if has is None:
-        _set_read(connection, principal, wanted)
-    elif as_condition(has) != as_condition(wanted.given):
-        at = f"principal {principal}"
-        raise ConflictError(f"the read that {principal} has: {shown(restored(has))}", shown(wanted.given), at)
 
 
 def _same_token(connection: Connection, row: Mapping[str, Any]) -> str:
