@@ -137,6 +137,21 @@ def running(work):
 
 
 @running
+async def test_connections_that_come_while_the_gateway_is_busy_are_all_taken(tmp_path):
+    async with gateway(tmp_path) as found:
+        clients = []
+        for _ in range(400):  # the event loop has no turn before all are there
+            client = socket.create_connection(("127.0.0.1", found.port), timeout=_PATIENCE)
+            client.setblocking(False)
+            clients.append(client)
+        for client in clients:
+            reader, writer = await asyncio.open_connection(sock=client)
+            found.opened.append(writer)
+            writer.write(HEALTH + b"\r\n")
+            assert (await answer(reader))[0] == 200
+
+
+@running
 async def test_headers_that_come_slowly_are_refused_and_the_others_served(tmp_path):
     async with gateway(tmp_path, "header_seconds = 0.5\n") as found:
         slow = [await found.connect(HEALTH[:count]) for count in (1, 5, 20, len(HEALTH) - 1) for _ in range(60)]

@@ -8,10 +8,10 @@ from tidegate.errors import SettingError
 from tidegate.gateway.certificates import check_exposure, has_tls
 from tidegate.runs.serve_section import ServeSection
 
-__all__ = ["address_of", "listening_socket"]
+__all__ = ["BACKLOG", "address_of", "listening_socket"]
 
-#: Connections that the system takes before a gateway does.
-_BACKLOG = 4096
+#: Connections that the system takes before a gateway does. Of one beyond that a client may not hear for good.
+BACKLOG = 4096
 _EVERY_ADDRESS = ("0.0.0.0", "::", "")
 
 
@@ -30,7 +30,7 @@ def listening_socket(serve: ServeSection) -> socket.socket:
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(where)
-        made.listen(_BACKLOG)
+        made.listen(BACKLOG)
         made.setblocking(False)
     except OSError as wrong:
         made.close()

@@ -21,6 +21,7 @@ from tidegate.errors import TidegateError
 from tidegate.gateway.certificates import has_tls, load_certificate, tls_context
 from tidegate.gateway.http_connection import HttpConnection
 from tidegate.gateway.lent_transports import SYSTEM_BUFFER
+from tidegate.gateway.listening import BACKLOG
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.gateway.websocket_connection import UNKNOWN_SIZE, WebSocketConnection
 from tidegate.runs.serve_section import ServeSection
@@ -82,8 +83,8 @@ class GatewayServer(uvicorn.Server):
         self._listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SYSTEM_BUFFER)
         loop = asyncio.get_running_loop()
         seconds = None if self._tls is None else self._broker.limits.header_seconds or None
-        server = await loop.create_server(
-            self._connection, sock=self._listening, ssl=self._tls, ssl_handshake_timeout=seconds
+        server = await loop.create_server(  # it listens anew
+            self._connection, sock=self._listening, backlog=BACKLOG, ssl=self._tls, ssl_handshake_timeout=seconds
         )
         self.servers = [server]
         self.started = True
