@@ -131,6 +131,8 @@ def test_a_publication_of_a_message_that_is_too_large_refuses_itself_only(tmp_pa
         assert (answer["type"], answer["status"], answer["code"]) == ("error", 422, "limit")
         assert socket.ask("publish", publication={**fits, "id": "g"})["accepted"] == 1
         assert socket.ask("publish", publications=[])["accepted"] == 0
+        answer = socket.ask("publish", publications=[], ref=250 * "r")  # which alone is as long as a publication may be
+        assert (answer["type"], answer["accepted"], answer["ref"]) == ("accepted", 0, 250 * "r")
 
 
 def test_messages_that_come_too_often_are_refused(tmp_path):

@@ -107,7 +107,7 @@ class _Sizes(msgspec.Struct):
     """The publications of a message as they were sent."""
 
     publication: msgspec.Raw = msgspec.Raw()
-    publications: list[msgspec.Raw] = []
+    publications: list[msgspec.Raw] | None = None
 
 
 _SIZES = msgspec.json.Decoder(_Sizes)
@@ -120,7 +120,8 @@ def message_of(text: str, most: int) -> ClientMessage:
     message: ClientMessage = decoded(text, ClientMessage)  # type: ignore[arg-type]
     if isinstance(message, Publish) and _CHARACTER * len(text) > most:
         given, sent = message.given(), _SIZES.decode(text)
-        sizes = [len(memoryview(one)) for one in sent.publications or [sent.publication]]
+        several = [sent.publication] if sent.publications is None else sent.publications
+        sizes = [len(memoryview(one)) for one in several]
         message.publication, message.publications = UNSET, without_large(given, sizes, most)
     return message
 
