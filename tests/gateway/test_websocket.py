@@ -13,6 +13,7 @@ from tests.gateway.clients import Client
 from tests.gateway.live_broker import live
 from tests.gateway.test_notifications import publications
 from tidegate.broker.open_queues import OpenQueues
+from tidegate.gateway import websocket_requests
 
 
 @pytest.fixture(scope="module")
@@ -133,6 +134,18 @@ def test_a_publication_of_a_message_that_is_too_large_refuses_itself_only(tmp_pa
         assert socket.ask("publish", publications=[])["accepted"] == 0
         answer = socket.ask("publish", publications=[], ref=250 * "r")  # which alone is as long as a publication may be
         assert (answer["type"], answer["accepted"], answer["ref"]) == ("accepted", 0, 250 * "r")
+
+
+def test_a_message_that_ends_its_connection_keeps_no_room(tmp_path, monkeypatch):
+    def fail(text, most):
+        raise ValueError("a mistake of ours")
+
+    with live(tmp_path) as broker, Client(broker, "pub", "publisher") as socket:
+        assert socket.receive()["type"] == "hello"
+        monkeypatch.setattr(websocket_requests, "message_of", fail)
+        with pytest.raises(ConnectionClosed):
+            socket.ask("ping")
+        assert broker.broker.budget.used == 0
 
 
 def test_messages_that_come_too_often_are_refused(tmp_path):

@@ -83,6 +83,9 @@ class ClientMessages:
             self._broker.counts.add("messages_refused", error.code)
             self._write(_refused(error, reference_of(given)))
             return
+        except BaseException:  # whatever ends the connection, others need the room
+            loan.hold(0)
+            raise
         if isinstance(message, Publish):
             self._working.append(asyncio.create_task(self._answer(message, loan)))
             if self._working[0].done():
