@@ -100,12 +100,14 @@ def test_a_flood_hides_no_principal(clock, lines):
     refuse(audit, 10_000)
     refuse(audit, 3001, principal="ann", token="t1")
     refuse(audit, 2, principal="bob", token="t2")
+    refuse(audit, 1, principal="others", token="t3")
     audit.close()
     found = lines()
     assert Counter(one.get("principal") for one in found if one["result"] == "refused") == {
         None: 5,
         "ann": 3000,
         "bob": 2,
+        "others": 1,
     }
     assert left_out(found) == {("192.0.2.1", None): 9_995, (None, "ann"): 1}
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 
 __all__ = ["OTHERS", "RefusalCounts", "network_of"]
 
-#: Stands for all names beyond those that are remembered.
-OTHERS = "others"
+#: Stands for all names beyond those that are remembered; no principal and no address is called so.
+OTHERS = "all others"
 
 
 def network_of(address: str) -> str:
