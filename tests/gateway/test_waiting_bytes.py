@@ -104,6 +104,22 @@ def test_who_reads_a_byte_now_and_then_holds_its_room_for_as_long_as_it_may():
     assert given_up(patient, slow, slower) == [False, False, True]
 
 
+def test_to_say_goodbye_to_many_may_take_longer_than_between_two_looks(monkeypatch):
+    def give_up(reader):
+        assert not reader.is_given_up
+        reader.write(1)
+        clients.now += 0.2
+        reader.is_given_up, reader.waiting = True, 0
+
+    clients = Clients(1000)
+    monkeypatch.setattr(Reader, "give_up", give_up)
+    readers = [clients.reader(240) for _ in range(8)]
+    clients.pass_time(1)
+    assert given_up(*readers) == [True] * 5 + [False] * 3
+    clients.pass_time(1)
+    assert given_up(*readers) == [True] * 5 + [False] * 3
+
+
 def test_who_is_closed_is_forgotten():
     clients = Clients(1000)
     readers = [clients.reader(10) for _ in range(9)]

@@ -82,7 +82,7 @@ class WaitingBytes:
 
     def look(self) -> None:
         """Count what waits, and give up who has to be."""
-        now = self._looked = self._clock()
+        now = self._clock()
         found = list[tuple[float, int, WaitingClient]]()
         for client, account in list(self._accounts.items()):
             waiting = client.waiting
@@ -97,9 +97,13 @@ class WaitingBytes:
         enough = self.most
         if self._bound > enough:  # then less, so that it is not too much again at once
             enough -= enough // 4
-        for since, waiting, client in found:
-            if now - since < (_SHORT if self._bound > enough else client.reads_within):
-                continue
-            del self._accounts[client]
-            self._bound -= waiting
-            client.give_up()
+        self._looked = float("inf")  # what those are told who are given up is no reason to look
+        try:
+            for since, waiting, client in found:
+                if now - since < (_SHORT if self._bound > enough else client.reads_within):
+                    continue
+                del self._accounts[client]
+                self._bound -= waiting
+                client.give_up()
+        finally:
+            self._looked = self._clock()
