@@ -194,6 +194,9 @@ def test_an_etag_of_an_encoding_replaces_and_is_not_modified(broker, ann):
         kept = ann.get("/v1/subscriptions/long", headers={"If-None-Match": tag})
         assert (kept.status_code, kept.headers["etag"]) == (304, tag.removeprefix("W/"))
         assert kept.headers["vary"] == "Accept-Encoding"
+    page = {"If-None-Match": etag, "Origin": "https://a.example"}
+    kept = ann.get("/v1/subscriptions/long", headers=page)
+    assert (kept.status_code, kept.headers["vary"]) == (304, "Accept-Encoding, Origin")
     weak = ann.put("/v1/subscriptions/long", json={"where": "n > 1"}, headers={"If-Match": f"W/{etag}"})
     assert weak.status_code == 412
     replaced = ann.put("/v1/subscriptions/long", json={"where": "n > 1"}, headers={"If-Match": etag})

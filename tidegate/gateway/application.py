@@ -86,7 +86,9 @@ class Application:
             _LOG.exception("%s %s failed", request.method, scope["path"])
             response = response_of(RequestError(500, "internal", "an answer", "an error of the broker, in its log"))
         if told := origins.told(request.headers):
+            vary = told.pop("Vary")  # beside what the answer says itself
             response.headers.update(told)
+            response.headers.add_vary_header(vary)
         response.headers.setdefault("Cache-Control", "no-store")
         await self._compress(request, response, found[0] if found else None)
         self._note(request, found[0] if found else None, response.status_code, perf_counter() - began)
