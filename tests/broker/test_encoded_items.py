@@ -205,6 +205,19 @@ def counting(function, noted):
     return counted
 
 
+def test_a_cache_counts_what_is_encoded_of_its_content_for_many_readers():
+    names = [f"a{i}" for i in range(20)]
+    contents = [EncodedContent({"id": f"p{i}", "attributes": dict.fromkeys(names, 20 * "x")}) for i in range(10)]
+    cache = ContentCache(sum(content.nbytes for content in contents))
+    for row, content in enumerate(contents):
+        cache.put(row, content)
+    assert all(cache.get(row) is not None for row in range(10))
+    for count in range(10):
+        cache.get(9).ending(frozenset(names[:count]))
+    assert cache.get(9) is contents[9]
+    assert [cache.get(row) is not None for row in range(10)].count(True) < 8
+
+
 def test_a_cache_forgets_what_was_not_used_for_longest():
     contents = [EncodedContent({"id": f"p{i}", "time": str(TIME + timedelta(seconds=i))}) for i in range(10)]
     cache = ContentCache(contents[0].nbytes * 3 + 1)

@@ -28,13 +28,20 @@ ALL: Fields = None
 class EncodedContent:
     """What one publication says, kept as JSON. ``until`` is when its validity ends, in µs since 1970."""
 
-    __slots__ = ("_encoded", "is_lost", "until")
+    __slots__ = ("_encoded", "is_lost", "nbytes", "until")
 
     def __init__(self, publication: dict[str, Any]) -> None:
         until = publication.get("valid_until")
         self.until = None if until is None else micros(datetime.fromisoformat(until))
         self.is_lost = bool(publication.get("lost"))
-        self._encoded: dict[Fields, _Encoding] = {ALL: _encoding(publication)}
+        self._encoded: dict[Fields, _Encoding] = {}
+        self.nbytes = _BESIDE
+        """About how many bytes it takes in memory now: more with each set of attributes that is kept."""
+        self._keep(ALL, _encoding(publication))
+
+    def _keep(self, fields: Fields, encoding: _Encoding) -> None:
+        self._encoded[fields] = encoding
+        self.nbytes += len(encoding.ending) + _BESIDE
 
     @property
     def publication(self) -> dict[str, Any]:
@@ -60,13 +67,8 @@ class EncodedContent:
                 shown = {**shown, "attributes": kept}
             found = _encoding(shown)
             if len(self._encoded) < _MOST_FIELDS:
-                self._encoded[fields] = found
+                self._keep(fields, found)
         return found
-
-    @property
-    def nbytes(self) -> int:
-        """About how many bytes it takes in memory, where not many encodings of it are kept."""
-        return 2 * len(self.ending(ALL)) + 600
 
 
 class _Encoding(NamedTuple):
@@ -83,6 +85,8 @@ def _encoding(publication: dict[str, Any]) -> _Encoding:
 
 #: Encodings of one publication that are kept; which attributes are asked for differs between few of its subscriptions.
 _MOST_FIELDS = 64
+#: Bytes of objects beside the text, of a publication and of each of its encodings.
+_BESIDE = 250
 
 
 class ContentCache:
@@ -97,14 +101,20 @@ class ContentCache:
         found = self._contents.get(row)
         if found is None:
             return None
+        content, size = found
         self._contents.move_to_end(row)
-        return found[0]
+        if content.nbytes != size:  # more of it was encoded since
+            self._note(row, content, size)
+        return content
 
     def put(self, row: int, content: EncodedContent) -> None:
         """Keep what a row says, and forget what was not used for longest."""
-        size = content.nbytes
-        self._contents[row] = content, size
-        self._size += size
+        self._note(row, content, 0)
+
+    def _note(self, row: int, content: EncodedContent, before: int) -> None:
+        """Note how large the content of the row used last is, which was so large before."""
+        self._contents[row] = content, content.nbytes
+        self._size += content.nbytes - before
         while self._size > self._most:
             _, (_, gone) = self._contents.popitem(last=False)
             self._size -= gone
