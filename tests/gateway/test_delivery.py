@@ -124,6 +124,27 @@ def test_who_does_not_read_lags_is_closed_and_resumes(tmp_path, monkeypatch):
             assert [again.receive()["number"] for _ in range(300 - numbers[-1])] == list(range(numbers[-1] + 1, 301))
 
 
+def test_who_lags_is_not_told_to_go_on_behind_what_was_on_its_way(broker, monkeypatch):
+    def given_up(channel, items):
+        if items[-1].number > 1:  # as where all clients together are too slow
+            channel.give_up()
+        deliver(channel, items)
+
+    deliver = channels.WebSocketChannel.deliver
+    subscribed(broker, "ann")
+    with Client(broker, "ann") as socket:
+        epoch = socket.receive()["epoch"]
+        publish(broker, 0, 1)
+        assert socket.receive()["number"] == 1
+        monkeypatch.setattr(channels.WebSocketChannel, "deliver", given_up)
+        publish(broker, 1, 2)
+        assert socket.receive() == {"type": "lagging", "resume": f"{epoch}-1"}
+    with closing(Frames(broker, "ann", after=f"{epoch}-1")) as other:
+        assert [json.loads(text) for opcode, text in other if opcode == TEXT][1:] == [
+            {"type": "lagging", "resume": f"{epoch}-1"}
+        ]
+
+
 def test_what_is_read_together_is_bounded_and_everybody_gets_everything(broker, monkeypatch):
     names = [f"reader-{i}" for i in range(5)]
     subscribed(broker, *names)

@@ -69,6 +69,8 @@ class Channel(ABC):
         self.is_missed = False
         """Whether there was something for it while it could not take it."""
         self.is_greeted = False
+        self.reached: str | None = None
+        """Behind what was written to it, as ``epoch-number``; its connection is further, with what is on its way."""
         self.since = 0.0
         """When it connected, by the clock of the event loop."""
         self.room_again: Callable[[], None] = lambda: None
@@ -155,10 +157,11 @@ class _TransportChannel(Channel):
         self._transport.write(data)
         self._all_waiting.note(self, len(data))
 
-    @property
-    def _resume(self) -> bytes:
-        """Where it would have gone on, as JSON."""
-        return orjson.dumps(None if self.connection is None else self.connection.resume)
+    def _note_written(self, items: Sequence[EncodedItem]) -> None:
+        """Note that items were written."""
+        queue = None if self.connection is None else self.connection.queue
+        if items and queue is not None:
+            self.reached = f"{queue.epoch}-{items[-1].number}"
 
     @abstractmethod
     def _tell_lagging(self) -> None:
@@ -212,6 +215,7 @@ class WebSocketChannel(_TransportChannel):
             body = item.body
             parts.append(_frame_head(len(body)))
             parts.append(body)
+        self._note_written(items)
         self._put(b"".join(parts))
 
     def write(self, message: bytes) -> None:
@@ -229,7 +233,7 @@ class WebSocketChannel(_TransportChannel):
         """The protocol does it."""
 
     def _tell_lagging(self) -> None:
-        self.write(b'{"type":"lagging","resume":%b}' % self._resume)
+        self.write(b'{"type":"lagging","resume":%b}' % orjson.dumps(self.reached))
 
     def end(self, ending: Ending) -> None:
         if not self._ended():
@@ -251,7 +255,10 @@ class EventStreamChannel(_TransportChannel):
         self._epoch = hello.epoch.encode()
 
     def deliver(self, items: Sequence[EncodedItem]) -> None:
+        if not self._is_open:
+            return
         epoch = self._epoch
+        self._note_written(items)
         self._write(b"".join([
             b"event: %b\nid: %b-%d\ndata: %b\n\n" % (item.type.encode(), epoch, item.number, item.body)
             for item in items
@@ -272,7 +279,7 @@ class EventStreamChannel(_TransportChannel):
         self.is_quiet = True
 
     def _tell_lagging(self) -> None:
-        self._write(b'event: lagging\ndata: {"type":"lagging","resume":%b}\n\n' % self._resume)
+        self._write(b'event: lagging\ndata: {"type":"lagging","resume":%b}\n\n' % orjson.dumps(self.reached))
 
     def end(self, ending: Ending) -> None:
         if not self._ended() and not self._transport.is_closing():

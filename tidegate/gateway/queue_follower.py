@@ -185,7 +185,7 @@ class QueueFollower:
                 hello = connection.hello()
                 if hello is None:
                     return
-                channel.is_greeted = True
+                channel.is_greeted, channel.reached = True, connection.resume
                 handed.append(Handed(channel, hello=hello))
             if not connection.is_behind:
                 return
