@@ -178,7 +178,8 @@ def test_who_reads_hardly_anything_lags(tmp_path, soon, monkeypatch):
             until(lambda: client._read.read(1) and counted(broker, "lagging"))
 
 
-def test_who_does_not_read_a_page_is_closed_where_all_is_too_much(tmp_path, soon):
+@pytest.mark.parametrize("more", [[], ["Connection: close"]])
+def test_who_does_not_read_a_page_is_closed_where_all_is_too_much(tmp_path, soon, more):
     with live(tmp_path, "[serve]\nmax_waiting = 300000\n") as broker:
         subscribed(broker, "ann")
         publish(broker, 0, 300, text=4000 * "x")
@@ -187,7 +188,14 @@ def test_who_does_not_read_a_page_is_closed_where_all_is_too_much(tmp_path, soon
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.connect((host, int(port)))
             token = broker.token("ann")["Authorization"]
-            lines = ["GET /v1/notifications?limit=1000 HTTP/1.1", "Host: broker", f"Authorization: {token}", "", ""]
+            lines = [
+                "GET /v1/notifications?limit=1000 HTTP/1.1",
+                "Host: broker",
+                f"Authorization: {token}",
+                *more,
+                "",
+                "",
+            ]
             client.sendall("\r\n".join(lines).encode())
             until(lambda: ("connections_closed", "slow_reader", 1) in list(broker.broker.counts.items()))
 

@@ -69,7 +69,7 @@ class HttpConnection(LendingHttp):
     ) -> None:
         super().__init__(config, server_state, app_state)
         self._broker, self._refused = broker, refused
-        self._is_refused = False
+        self._is_refused = self._is_lost = False
         self._is_upgraded = False  # to a WebSocket, which has timers of its own
         self._in_head = False  # amid the headers of a request
         self._head_received = self._head_bytes = self._head_count = 0
@@ -88,6 +88,7 @@ class HttpConnection(LendingHttp):
             self._within(limits.header_seconds, self._slow_headers)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._is_lost = True
         self._end_timer()
         self._end_stalled()
         self._refused.discard(self)
@@ -219,8 +220,8 @@ class HttpConnection(LendingHttp):
 
     @property
     def waiting(self) -> int:
-        """Bytes that wait for the client; 0 once it is closed."""
-        return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
+        """Bytes that wait for the client; 0 once it is gone. One that is to be closed is, when it has read them."""
+        return 0 if self._is_lost else self.transport.get_write_buffer_size()
 
     def give_up(self) -> None:
         """Close it, because the client does not read its answer."""
