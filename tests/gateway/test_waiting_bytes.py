@@ -178,6 +178,37 @@ def test_who_reads_hardly_anything_lags(tmp_path, soon, monkeypatch):
             until(lambda: client._read.read(1) and counted(broker, "lagging"))
 
 
+@pytest.mark.parametrize("how", ["a frame", "half of TCP"])
+def test_who_closes_and_does_not_read_holds_its_room_no_longer(tmp_path, monkeypatch, how):
+    monkeypatch.setattr(channels, "PATIENCE", 2.0)
+    with live(tmp_path) as broker:
+        subscribed(broker, "ann")
+        client, connection = stalled_by(broker, "ann")
+        with closing(client):
+            publish(broker, 0, 300, text=4000 * "x")
+            assert until(connection.transport.get_write_buffer_size)
+            if how == "a frame":
+                client.send(8, b"\x03\xe8")
+            else:
+                client._socket.shutdown(socket.SHUT_WR)
+            until(lambda: not websockets_of(broker), seconds=8)
+
+
+def test_who_closes_half_of_a_stream_holds_its_room_no_longer(tmp_path):
+    with live(tmp_path) as broker, socket.socket() as client:
+        subscribed(broker, "ann")
+        host, port = broker.url.removeprefix("http://").split(":")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect((host, int(port)))
+        token = broker.token("ann")["Authorization"]
+        client.sendall(f"GET /v1/stream HTTP/1.1\r\nHost: broker\r\nAuthorization: {token}\r\n\r\n".encode())
+        [connection] = until(lambda: [one for one in broker.server.server_state.connections if one.outlet])
+        publish(broker, 0, 300, text=4000 * "x")
+        assert until(connection.transport.get_write_buffer_size)
+        client.shutdown(socket.SHUT_WR)
+        until(lambda: connection not in broker.server.server_state.connections, seconds=8)
+
+
 @pytest.mark.parametrize("more", [[], ["Connection: close"]])
 def test_who_does_not_read_a_page_is_closed_where_all_is_too_much(tmp_path, soon, more):
     with live(tmp_path, "[serve]\nmax_waiting = 300000\n") as broker:

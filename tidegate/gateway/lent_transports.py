@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
 
 __all__ = ["LENDER", "SYSTEM_BUFFER", "Lender", "LendingHttp", "LendingWebSocket", "Outlet", "limit_room"]
 
@@ -80,6 +81,11 @@ class LendingHttp(HttpToolsProtocol):
         if self.outlet is not None:
             self.outlet.resume()
 
+    def eof_received(self) -> None:
+        super().eof_received()
+        if self.outlet is not None:  # it is closed as soon as what waits was read, which nobody counts any more
+            self.loop.call_later(_CLOSING, self.transport.abort)
+
     def connection_lost(self, exc: Exception | None) -> None:
         self.outlet = None
         super().connection_lost(exc)
@@ -124,7 +130,10 @@ class LendingWebSocket(WebSocketsSansIOProtocol):
 
     def close(self, code: int, reason: str) -> None:
         """Close it; a peer that does not answer is cut off."""
-        if self.close_sent or self.transport.is_closing():
+        if self.close_sent:
+            return
+        if self.transport.is_closing():
+            self._end_soon()
             return
         self.stop_keepalive()
         self.conn.send_close(code, reason)
@@ -133,4 +142,18 @@ class LendingWebSocket(WebSocketsSansIOProtocol):
         if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()
-        self.close_timer = self.loop.call_later(_CLOSING, self.transport.abort)
+        self._end_soon()
+
+    def handle_close(self, event: Frame) -> None:
+        super().handle_close(event)
+        if self.transport.is_closing():
+            self._end_soon()
+
+    def eof_received(self) -> None:
+        super().eof_received()
+        self._end_soon()
+
+    def _end_soon(self) -> None:
+        """Cut a peer off that does not read what waits for it: nobody counts that any more."""
+        if self.close_timer is None:
+            self.close_timer = self.loop.call_later(_CLOSING, self.transport.abort)
