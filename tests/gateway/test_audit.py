@@ -83,6 +83,14 @@ def test_addresses_are_counted_apart_and_networks_of_ipv6_together(clock, lines)
     assert left_out(found) == {("192.0.2.1", None): 1, ("2001:db8::/64", None): 4}
 
 
+def test_addresses_that_a_socket_of_both_versions_tells_are_those_of_ipv4(clock, lines):
+    audit = Audit(clock)
+    refuse(audit, 6, "::ffff:192.0.2.1")
+    refuse(audit, 5, "::ffff:192.0.2.2")
+    audit.close()
+    assert left_out(lines()) == {("192.0.2.1", None): 1}
+
+
 def test_many_addresses_fill_no_log_either(clock, lines):
     audit = Audit(clock)
     for number in range(3000):

@@ -17,9 +17,14 @@ OTHERS = "all others"
 
 
 def network_of(address: str) -> str:
-    """What one person has: an address, and of IPv6 a network of 64 bits."""
+    """What one person has: an address, and of IPv6 a network of 64 bits. A socket of both calls 192.0.2.1
+    ::ffff:192.0.2.1.
+    """
     with suppress(ValueError):
-        if (found := ipaddress.ip_address(address)).version == 6:
+        found = ipaddress.ip_address(address)
+        if isinstance(found, ipaddress.IPv6Address):
+            if found.ipv4_mapped is not None:
+                return str(found.ipv4_mapped)
             return str(ipaddress.ip_network((found, 64), strict=False))
     return address
 
