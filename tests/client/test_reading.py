@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 import tidegate as tg
 from tests.client.fake_broker import FakeBroker, Fault
 from tests.parts.profiles import examples
+from tidegate.client.queue_connection import ConnectionLost
 from tidegate.client.queue_reader import QueueReader
+from tidegate.client.task_end import ended
+from tidegate.errors import BrokerError
 
 TOKEN = "a-token-of-a-test"
 #: Bytes until the end of what a broker says of three items, about.
@@ -106,6 +109,29 @@ def test_a_connection_that_ends_after_some_bytes():
 @pytest.mark.thorough
 def test_a_connection_that_ends_after_any_byte():
     assert set(asyncio.run(cut_after(range(_BYTES)))) >= set(range(900))
+
+
+def test_who_is_cancelled_ends_also_where_what_it_had_begun_has_failed():
+    """As a reader does that waits for room while its connection was lost: else it would connect again for good."""
+
+    async def fail():
+        raise ConnectionLost(BrokerError("an answer", "none", "the broker"))
+
+    async def use():
+        keeper = asyncio.create_task(fail())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await ended(keeper)
+
+    async def run():
+        task = asyncio.create_task(use())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert asyncio.run(run())
 
 
 def test_closing_while_a_lost_connection_is_given_up(monkeypatch):
