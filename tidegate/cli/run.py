@@ -57,7 +57,6 @@ def run(
     Example:
       tidegate run valley.toml
     """
-    from tidegate.broker.garbage_collection import look_for_cycles_seldom
     from tidegate.broker.supervised import follow_starter
     from tidegate.runs.config import load
     from tidegate.runs.toml_sections import KeyPosition, port
@@ -90,9 +89,7 @@ def run(
         _subscribed(settings, registry)
         source = settings.source.open()
         if settings.run.runner == "process":
-            process_run = _in_process(settings, source, registry)
-            look_for_cycles_seldom()
-            _run(settings, process_run, source, available_now, supervised)
+            _run(settings, _in_process(settings, source, registry), source, available_now, supervised)
             return
         with spark_session(lambda: _session(settings)) as spark:
             _run(settings, _on_spark(settings, spark, source, registry), source, available_now, supervised)
@@ -140,6 +137,7 @@ def _on_spark(settings: Config, spark: SparkSession, source: Source, registry: R
 
 
 def _in_process(settings: Config, source: Source, registry: Registry) -> ProcessRun:
+    from tidegate.broker.garbage_collection import look_for_cycles_seldom
     from tidegate.broker.process_run import ProcessRun
     from tidegate.runs.sink_sections import KafkaOutput
 
@@ -149,7 +147,9 @@ def _in_process(settings: Config, source: Source, registry: Registry) -> Process
             at = f"run.runner of {settings.file}"
             raise SettingError('runner = "spark" for a sink of type kafka', '"process"', at)
         sinks.append(output.open(registry, source))
-    return ProcessRun(source, registry, sinks, **settings.run.settings(source))
+    process_run = ProcessRun(source, registry, sinks, **settings.run.settings(source))
+    look_for_cycles_seldom()
+    return process_run
 
 
 def _run(settings: Config, flow: Flow | ProcessRun, source: Source, available_now: bool, supervised: bool) -> None:
