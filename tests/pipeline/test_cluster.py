@@ -152,7 +152,7 @@ ahead = "off"
 """
     )
     out = tmp_path / "out"
-    run = Run(config, "--master", url)
+    run = Run(config, "--available-now", "--master", url)
     deadline = time.monotonic() + 300
     while len(list(out.glob("batch=*"))) < 5:
         assert not run.is_over, config.with_suffix(".log").read_text()[-3000:]
