@@ -20,7 +20,6 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 import orjson
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from bench.queue_deliveries import DeliveryBatch, Stored, meaning, subscription_name
@@ -139,9 +138,7 @@ class ThroughSink(Tidegate):
     def commit(self, batch: DeliveryBatch) -> None:
         told, writer = batch.told, self._sink.half.writer(batch.number, 0)
         writer.take(cast(Notifications, _Matched(told)))
-        kinds, payloads = zip(*writer.close(), strict=True)
-        receipts = pa.table({"kind": pa.array(kinds), "payload": pa.array(payloads, pa.binary())})
-        self._sink.commit(batch.number, Receipts(receipts, Cut(-1, self._version, batch.time)))
+        self._sink.commit(batch.number, Receipts(writer.close(), Cut(-1, self._version, batch.time)))
 
 
 class _Known:

@@ -80,7 +80,10 @@ def old(url, request):
     with closing(Database(address(url), SchemaPart("registry", STEPS[: request.param]).prepare)) as database:
         database.open()
         with database.read() as connection:
-            assert connection.scalar(text("SELECT version FROM tidegate_schema_version WHERE part = 'registry'")) == request.param
+            assert (
+                connection.scalar(text("SELECT version FROM tidegate_schema_version WHERE part = 'registry'"))
+                == request.param
+            )
     return url
 
 
@@ -104,7 +107,9 @@ def test_a_registry_of_before_is_opened_and_has_it_all(old, know):
     with Registry(old) as registry:
         assert len(registry) == 3
         with registry._database.read() as connection:
-            assert connection.scalar(text("SELECT version FROM tidegate_schema_version WHERE part = 'registry'")) == len(PART.steps)
+            assert connection.scalar(
+                text("SELECT version FROM tidegate_schema_version WHERE part = 'registry'")
+            ) == len(PART.steps)
             columns = [c["name"] for c in inspect(connection).get_columns("tidegate_subscriptions")]
             assert columns[-7:] == ["asked", "initial", "fields", "expired", "destination", "origin", "read_filter"]
 
