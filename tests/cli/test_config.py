@@ -230,7 +230,8 @@ WRONG = [
     ),
     (
         changed(spark="[sparks]"),
-        "one of ontology, run, serve, shapes, sinks, source, spark, subscriptions; got 'sparks' (did you mean spark?)",
+        "one of costs, issuers, mqtt, ontology, run, serve, shapes, sinks, source, spark, subscriptions, traces, "
+        "webhooks; got 'sparks' (did you",
     ),
     (
         changed(shapes='[shapes]\ntransform = "pca"'),

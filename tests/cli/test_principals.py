@@ -41,6 +41,24 @@ def test_principals_are_made_shown_changed_and_removed(tmp_path, monkeypatch):
     assert "a principal that there is" in refused("principals", "show", "r.db", "ann")
 
 
+def test_a_principal_is_given_to_an_issuer_and_taken_away(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Principals("r.db") as principals:
+        word = principals.issued.word("https://login.example", "ann", "n > 1", 1)
+        principals.issued.admit(word)
+        listed = run("principals", "list", "r.db").stdout
+        assert listed == "ann reads n > 1, of the issuer https://login.example\n"
+        run("principals", "put", "r.db", "ann", "--quota", "connections=2")  # which is no word of what it may read
+        newer = principals.issued.word("https://login.example", "ann", "n > 2", 2)
+        assert principals.issued.admit(newer).standing == "newer"
+        run("principals", "put", "r.db", "ann", "--issuer", "none")
+        assert principals.issued.admit(newer).standing == "foreign"
+        assert facts("show", "r.db", "ann")[0]["issuer"] is None
+        run("principals", "put", "r.db", "bob", "--issuer", "https://login.example")
+        assert facts("list", "r.db")[1]["issuer"] == "https://login.example"
+    assert "an issuer of 1 to 1024 characters" in refused("principals", "put", "r.db", "bob", "--issuer", "")
+
+
 def test_a_secret_is_printed_once_and_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     make = "principals", "tokens", "make", "r.db", "ann", "--role", "subscriber"

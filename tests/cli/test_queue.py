@@ -11,6 +11,7 @@ import tidegate as tg
 from tests.cli.commands import run
 from tidegate.model import micros
 from tidegate.runs.config import load
+from tidegate.store.costs import Cost, Costs
 from tidegate.store.principals import Principals
 
 CONFIG = '[run]\ndata = "broker"\nrunner = "process"\nlateness = 0\n'
@@ -105,6 +106,23 @@ def test_status_tells_what_waits_and_how_far_behind_the_run_is(broker):
     shown = run("status", "broker").stdout
     assert "3 queues of 0.0 MB: 1 deliveries wait" in shown
     assert "bob mqtt: 1 to 1 kept" in shown
+
+
+def test_status_tells_what_costs_most(broker):
+    assert orjson.loads(run("status", "broker", "--json").stdout)["costs"] == {"subscriptions": [], "principals": []}
+    found = [Cost(1, "ann", "s\n1", 0.5, 0), Cost(2, "bob", "s1", 1234.25, 0), Cost(3, "ann", "s2", 1, 0)]
+    Costs(broker / "costs.db").note(found)
+    facts = orjson.loads(run("status", "broker", "--json").stdout)["costs"]
+    first = {"principal": "bob", "id": "s1", "microseconds": 1234.25, "measured_at": "1970-01-01T00:00:00.000000Z"}
+    assert facts["subscriptions"][0] == first
+    assert facts["principals"][1] == {"principal": "ann", "microseconds": 1.5, "subscriptions": 2}
+    assert run("status", "broker").stdout.splitlines()[-5:] == [
+        "cost       1,234.250 µs a publication: bob, 1 subscription",
+        "cost       1.500 µs a publication: ann, 2 subscriptions",
+        "           1,234.250 µs a publication: 'bob/s1'",
+        "           1.000 µs a publication: 'ann/s2'",
+        "           0.500 µs a publication: 'ann/s\\n1'",
+    ]
 
 
 def test_what_is_valid_is_told_first_and_retracted_when_it_is_unpublished(broker):

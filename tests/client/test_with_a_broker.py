@@ -76,7 +76,8 @@ def test_a_token_that_may_only_publish_reads_nothing(broker, token_of):
 
 def test_announcing_and_administration(broker, token_of):
     with tg.connect(broker.url, token=broker.token) as administrator:
-        assert administrator.put_principal("bob", read="public = true")["name"] == "bob"
+        put = administrator.put_principal("bob", read="public = true", issuer="https://login.example")
+        assert (put["name"], put["issuer"]) == ("bob", "https://login.example")
         made = administrator.make_token("bob", ["publisher", "subscriber"])
         assert made.id in [one["id"] for one in administrator.tokens()]
         assert "bob" in [one["name"] for one in administrator.principals()]

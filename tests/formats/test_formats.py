@@ -8,7 +8,7 @@ import pytest
 from tests.formats.kinds import KINDS
 from tests.formats.write import HERE, unpacked
 from tidegate import array_bundle
-from tidegate.broker import backup_manifest, batch_record
+from tidegate.broker import backup_manifest, batch_record, bridge_record
 from tidegate.engine import shards_record
 from tidegate.errors import SnapshotError, StoreError
 from tidegate.gateway import shared_numbers
@@ -92,6 +92,7 @@ def test_the_page_has_the_number_of_every_format():
         "`….journal` and `….queues`": f"`{queue_frames._MAGIC.decode()}` in every frame",
         "which files queues have": str(queue_files._FORMAT),
         "`run/numbers/….json`": str(shared_numbers._FORMAT),
+        "`run/mqtt.json`": str(bridge_record._FORMAT),
         "the manifest of a backup": str(backup_manifest._FORMAT),
         "`….base`": str(queue_directory._FORMAT),
         "`….valid`": str(valid_files._FORMAT),

@@ -2,7 +2,8 @@
 
 Worlds are drawn (``access_world``), published through the API to a broker with a runner, and read back by every way out
 by principals who may read different things; the oracle says what each may see. Whatever is not hidden must be there, so
-the law cannot be kept by saying nothing.
+the law cannot be kept by saying nothing. Every other reader has no token of the broker's own but JWTs of an issuer,
+whose claim says what it may read.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import itertools
 import json
 from concurrent.futures import ThreadPoolExecutor
 
+import httpx
 import pytest
 from websockets.sync.client import connect
 
 from tests.gateway.access_world import World, marks_in
 from tests.gateway.clients import events
+from tests.gateway.issuing import TestIssuer
 from tests.gateway.live_broker import live
+from tests.gateway.served import until
+from tests.webhooks.receiver import receiving
+from tests.webhooks.sending import SETTINGS, sending
 
 PATTERNS = {
     "topk": "topk(3, 'PT1H', n)",
@@ -73,6 +79,18 @@ class Reader:
             assert json.loads(socket.recv(timeout=30))["type"] == "hello"
             return self._upto(last, (json.loads(socket.recv(timeout=30)) for _ in itertools.count()))
 
+    # --- the way to a webhook -----------------------------------------------------------------------------------------
+
+    def has_all_posted(self):
+        queues = self.get(f"/v1/sessions/{self.name}")["queues"]
+        return any(one["destination"] == "webhook:hook" and one["depth"] == 0 for one in queues)
+
+    def posted(self, requests):
+        """The items of requests to its webhook, all of which it may read now."""
+        for one in requests:
+            self.sees(one.body + repr(one.headers).encode())
+        return whole([one.json for one in requests if not one.is_challenge])
+
     def _upto(self, last, items):
         """The items up to a number."""
         found = []
@@ -82,6 +100,26 @@ class Reader:
             if item["number"] >= last:
                 return whole(found)
         raise AssertionError("an end before the last")
+
+
+class ReaderByJwt(Reader):
+    """The same with a token of an issuer, another one for each ``read``."""
+
+    def __init__(self, broker, world, name, issuer):
+        super().__init__(broker, world, name)
+        self.client.close()
+        broker.broker.principals.remove(name)
+        self.issuer, self.client = issuer, httpx.Client(base_url=broker.url, timeout=30)
+
+    def may_read(self, read):
+        before = self.client.headers.get("authorization")
+        self.read = read
+        self.client.headers["authorization"] = f"Bearer {self.issuer.token(self.name, may_read=read)}"
+        assert self.client.get(f"/v1/principals/{self.name}").json()["read"] == read  # which may name a mark
+        if before is not None:  # the token before has said something else
+            with httpx.Client(base_url=self.broker.url, headers={"authorization": before}, timeout=30) as older:
+                assert older.get("/v1/notifications?after=0").status_code == 401
+                assert older.get("/v1/publications").status_code == 401
 
 
 def whole(items):
@@ -115,10 +153,13 @@ def gone(answer, *names):
 
 def check_world(directory, number, readers, publications, rehearsals):
     """Hold a world against the law; how many triples of principal, filter and publication were looked at."""
-    world = World(number)
-    with live(directory) as broker:
+    world, issuer = World(number), TestIssuer(directory / "keys.json")
+    with live(directory, SETTINGS + issuer.section(read="may_read")) as broker, receiving() as receiver:
         publisher = broker.client("publisher", "publisher")
-        everybody = [Reader(broker, world, f"r{one}") for one in range(readers)]
+        everybody = [
+            ReaderByJwt(broker, world, f"r{one}", issuer) if one % 2 else Reader(broker, world, f"r{one}")
+            for one in range(readers)
+        ]
 
         def publish(count):
             before = set(world.made)
@@ -130,6 +171,9 @@ def check_world(directory, number, readers, publications, rehearsals):
         for reader in everybody:
             reader.may_read(world.read())
             wanted = {"all": {"where": "TRUE", "initial": True}, "some": {"where": "n >= 4 OR kind IS NOT NULL"}}
+            answer = reader.client.put("/v1/webhooks/hook", json={"url": f"{receiver.url}/{reader.name}"})
+            assert answer.status_code == 201, answer.text
+            wanted["posted"] = wanted["all"] | {"deliver": {"webhook": "hook"}}
             for id, body in {**wanted, **{name: {"where": where} for name, where in PATTERNS.items()}}.items():
                 assert reader.client.put(f"/v1/subscriptions/{id}", json=body).status_code == 201
         broker.run()
@@ -142,6 +186,12 @@ def check_world(directory, number, readers, publications, rehearsals):
             assert told(first[reader.name], "all", initial=True) == valid & may
             assert told(first[reader.name], "all") == late & may
 
+        posted = post_all(broker, receiver, everybody)
+        for reader in everybody:
+            may = world.may_read(reader.read)
+            assert told(posted[reader.name], "posted", initial=True) == valid & may
+            assert told(posted[reader.name], "posted") == late & may
+
         withdrawn = set(world.some(world.made, publications // 10))
         for source, id in world.pairs(withdrawn):
             answer = publisher.delete("/v1/publications", params={"source": source, "id": id})
@@ -151,13 +201,23 @@ def check_world(directory, number, readers, publications, rehearsals):
             check_queue(reader, world, valid, late, withdrawn)
             check_reading(reader, world, set(world.made) - withdrawn)
             check_asking(reader, world, withdrawn)
-        check_changed_reads(broker, world, everybody, publish, late - withdrawn)
+        check_changed_reads(broker, receiver, world, everybody, publish, late - withdrawn)
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda reader: check_rehearsal(reader, world, withdrawn), everybody[:rehearsals]))
         for reader in everybody:
             reader.client.close()
         publisher.close()
         return sum(reader.triples for reader in everybody)
+
+
+def post_all(broker, receiver, everybody):
+    """Have a sender post what waits, and stop it; the items that each reader's webhook got, which it may read now."""
+    before = {reader.name: len(receiver.by_path[f"/{reader.name}"]) for reader in everybody}
+    with sending(broker.broker):
+        until(lambda: all(reader.has_all_posted() for reader in everybody))
+    return {
+        reader.name: reader.posted(receiver.by_path[f"/{reader.name}"][before[reader.name] :]) for reader in everybody
+    }
 
 
 def check_queue(reader, world, valid, late, withdrawn):
@@ -222,13 +282,22 @@ def check_asking(reader, world, withdrawn):
         assert there.text.replace(mark, 16 * "0") == not_there.text
 
 
-def check_changed_reads(broker, world, everybody, publish, delivered):
-    """Another read: what was told before is shown only if it may be read now, and what comes later is matched by it."""
+def check_changed_reads(broker, receiver, world, everybody, publish, delivered):
+    """Another read: what was told before is shown only if it may be read now, and what comes later is matched by it.
+    To webhooks also what was matched before and waits.
+    """
+    waiting = publish(max(3, len(world.made) // 10))
+    broker.run()
+    delivered = delivered | waiting
     before = {reader.name: world.may_read(reader.read) for reader in everybody}
     for reader in everybody:
         reader.may_read(world.read())
     later = publish(max(3, len(world.made) // 10))
     broker.run()
+    posted = post_all(broker, receiver, everybody)
+    for reader in everybody:
+        may = world.may_read(reader.read)
+        assert told(posted[reader.name], "posted") == (waiting & before[reader.name] & may) | (later & may)
     for reader in everybody:
         may, items = world.may_read(reader.read), reader.polled()
         reader.triples += len(world.made)

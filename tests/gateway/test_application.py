@@ -16,6 +16,7 @@ from tidegate.gateway.access import Access
 from tidegate.gateway.api_request import json_response
 from tidegate.gateway.application import Application
 from tidegate.gateway.bodies import BodyBudget, read_body
+from tidegate.gateway.deadlines import Deadlines
 from tidegate.gateway.parameters import LIMIT
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.rates import Rates
@@ -158,7 +159,7 @@ def test_others_have_their_turn_while_a_body_is_decompressed(tmp_path):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(take_turns)
             with BodyBudget(1 << 30).lent() as loan:
-                assert len(await read_body(request, loan, 1 << 24, 30)) == 1 << 24
+                assert len(await read_body(request, loan, 1 << 24, Deadlines(), 30)) == 1 << 24
             tasks.cancel_scope.cancel()
 
     packed, taken = gzip.compress(bytes(1 << 24)), []

@@ -23,6 +23,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
+from tests.gateway.issuing import TestIssuer
 from tests.gateway.served import TOKEN, Broker, served, until
 
 pytestmark = pytest.mark.xdist_group("serve")
@@ -56,8 +57,9 @@ class Restarted(NamedTuple):
 def second(first):
     """A broker with two gateways that was started when another one on its directory was killed."""
     first.wait()
+    assert first.processes["costs"]
     family = first.processes.family()
-    assert len(family) == 3
+    assert len(family) == 5
     os.kill(first.processes.supervisor, signal.SIGKILL)
     began = monotonic()
     found = Broker(first.data.path.parent, text="[serve]\nworkers = 2\n")
@@ -178,6 +180,34 @@ def test_limits_are_read_again(second):
     assert statuses(20) == [413] * 20
 
 
+def test_issuers_are_read_again(second, tmp_path):
+    url, processes, issuer = second.broker.wait(), second.broker.processes, TestIssuer(tmp_path / "keys.json")
+    file, headers = processes.data.path.parent / "service.toml", {"Authorization": f"Bearer {issuer.token()}"}
+    text = file.read_text()
+
+    def status(bearer):
+        with suppress(httpx.TransportError):  # a gateway that was killed
+            return httpx.get(f"{url}/v1/subscriptions", headers=bearer, timeout=60).status_code
+
+    def becomes(*wanted, bearer=headers):
+        return until(lambda: {status(bearer) for _ in range(20)} <= set(wanted))
+
+    try:
+        assert becomes(401, 429)  # what is no JWT here is what somebody chose, which may not be tried often
+        file.write_text(f"[serve]\nworkers = 2\n{issuer.section()}")
+        os.kill(processes.supervisor, signal.SIGHUP)
+        assert becomes(200)
+        os.kill(processes["gateway 1"], signal.SIGKILL)  # the next one has the issuers of the others
+        until(lambda: processes.record().process("gateway 1").process)
+        assert becomes(200)
+        file.write_text("[serve]\nworkers = 2\n")
+        os.kill(processes.supervisor, signal.SIGHUP)
+        assert becomes(401, 429)
+        assert becomes(200, bearer={"Authorization": f"Bearer {TOKEN}"})  # both know it, after so many that were wrong
+    finally:
+        file.write_text(text)
+
+
 def listeners(url, opened):
     """WebSockets that were greeted; and connections that wait for a stream's items and for a page of notifications."""
     bearer = {"Authorization": f"Bearer {TOKEN}"}
@@ -201,8 +231,9 @@ def test_it_stops_within_five_seconds_with_connections_open(second):
         for number in range(50):
             half = opened.enter_context(socket.create_connection(where))
             half.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"[: number - 10 or None])
+        assert processes["costs"]
         family = processes.family()
-        assert len(family) == 4
+        assert len(family) == 6
         began = monotonic()
         processes.started.send_signal(signal.SIGTERM)
         assert processes.started.wait(_END + _SLACK) == 0
@@ -290,21 +321,35 @@ def test_a_second_interruption_ends_it_at_once(tmp_path):
 
 
 @pytest.mark.spark
-def test_a_broker_with_the_runner_spark(tmp_path):
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGKILL, marks=pytest.mark.thorough)], ids=["asked", "killed"]
+)
+def test_a_broker_with_the_runner_spark(tmp_path, number):
     """It delivers, goes on after its runner was killed, and all of it ends with its supervisor: Java, too."""
     with served(tmp_path, runner="spark") as found:
+        processes = found.processes
         where = {"where": "a >= 0"}
         assert httpx.put(f"{found.url}/v1/subscriptions/s", json=where, headers=found.headers).status_code == 201
         assert publish(found.url, TOKEN).status_code == 202
-        os.kill(found.processes["runner"], signal.SIGKILL)
+        runner = psutil.Process(processes["runner"])
+        family = [runner, *runner.children(recursive=True)]
+        runner.kill()
         assert publish(found.url, TOKEN).status_code == 202
+        assert gone(family)
 
         def numbers():
             page = httpx.get(f"{found.url}/v1/notifications?wait=5", headers=found.headers, timeout=60).json()
             return [item["number"] for item in page.get("notifications", ())]  # none: the queue is not made yet
 
         until(lambda: numbers() == [1, 2])
-        family = found.processes.family()
+        family = processes.family()
         assert any("java" in one.name() for one in family)
-        os.kill(found.processes.supervisor, signal.SIGKILL)
+        log = processes.log.read_text()
+        processes.started.send_signal(number)
+        if number == signal.SIGTERM:
+            assert processes.started.wait(_END + _SLACK) == 0
         assert gone(family)
+    said = processes.log.read_text().removeprefix(log)
+    print(said)
+    assert "Traceback" not in said
+    assert "Exception" not in said

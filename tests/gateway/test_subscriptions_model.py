@@ -149,7 +149,7 @@ def check(model, id, answer):
     meaning, etag = there
     assert (answer.status_code, answer.headers["etag"], answer.json()["etag"]) == (200, etag, etag)
     usual = {"initial": False, "fields": "all", "expired": False, "active_from": None, "active_until": None}
-    wanted = {**usual, "deliver": "stream", "id": id, "etag": etag, **BODIES[meaning]}
+    wanted = {**usual, "deliver": "stream", "id": id, "etag": etag, "cost": None, **BODIES[meaning]}
     if wanted["active_from"] is not None:
         wanted["active_from"] = "2026-11-15T08:00:00.000000Z"
     assert answer.json() == wanted

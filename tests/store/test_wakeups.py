@@ -16,9 +16,10 @@ from tidegate.store.wakeups import PREFIX, Waker, Wakeup
 def test_who_waits_is_woken(tmp_path, name):
     directory = tmp_path / name
     directory.mkdir()
-    waker = Waker(directory)
-    waker.wake()
-    with Wakeup(directory) as one, Wakeup(directory) as other:
+    with Waker(directory) as waker, Wakeup(directory) as one, Wakeup(directory) as other:
+        waker.wake()
+        one.wait(30)
+        other.wait(30)
         assert one.works
         began = monotonic()
         threading.Timer(0.05, waker.wake).start()
@@ -38,8 +39,7 @@ def test_who_was_killed_is_forgotten(tmp_path):
     dead = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     dead.bind(str(tmp_path / f"{PREFIX}dead"))
     dead.close()
-    waker = Waker(tmp_path)
-    with Wakeup(tmp_path) as wakeup:
+    with Waker(tmp_path) as waker, Wakeup(tmp_path) as wakeup:
         waker.wake()
         wakeup.wait(30)
         assert len(os.listdir(tmp_path)) == 1
@@ -50,3 +50,24 @@ def test_without_a_directory_nothing_happens(tmp_path):
     with Wakeup(tmp_path / "none") as wakeup:
         assert not wakeup.works
         wakeup.wait(0)
+
+
+def test_who_comes_later_is_woken_and_a_closed_waker_wakes_again(tmp_path):
+    with Waker(tmp_path) as waker, Wakeup(tmp_path) as first:
+        waker.wake()
+        with Wakeup(tmp_path) as second:
+            waker.wake()
+            waker.close()
+            for wakeup in (first, second):
+                assert _is_woken(wakeup)
+            waker.wake()
+            assert _is_woken(first)
+            assert _is_woken(second)
+        waker.wake()
+        assert _is_woken(first)
+
+
+def _is_woken(wakeup):
+    began = monotonic()
+    wakeup.wait(30)
+    return monotonic() - began < 20

@@ -46,9 +46,16 @@ class Connection:
     """One connection of a principal to one of its queues."""
 
     def __init__(
-        self, record: ConnectionRecord, registration: int, position: QueuePosition | None, shared: Shared
+        self,
+        record: ConnectionRecord,
+        registration: int,
+        position: QueuePosition | None,
+        shared: Shared,
+        read: str | None = None,
     ) -> None:
         self.record, self.registration = record, registration
+        self.read = read
+        """The only ``read`` of its principal with which it is told anything; None for any."""
         self.state = ConnectionState.WAITING
         self.reason: ConnectionEvent | None = None
         """Why it was closed; ``LAG`` if it lagged."""
@@ -140,8 +147,8 @@ class Connection:
                     raise
                 return []  # it has ended meanwhile, and the connection is about to be told
             with self._shared.lock:
-                if self.state is not ConnectionState.OPEN:
-                    return []  # closed meanwhile
+                if self.state is not ConnectionState.OPEN or self.read not in (None, page.read):
+                    return []  # closed meanwhile, or not for this connection
                 self._position = QueuePosition(page.next, page.epoch)
             return page.items
 
@@ -182,7 +189,8 @@ class TakenTogether(NamedTuple):
 
 def taken_together(queues: OpenQueues, connections: Sequence[Connection], limit: int, most_bytes: int) -> TakenTogether:
     """What ``take`` gives, for many connections at once, and as JSON: for each up to so many items, and up to the one
-    with which there are so many bytes. Where these are many it is read for the first connections only.
+    with which there are so many bytes. Where these are many it is read for the first connections only. A connection
+    that may be told of another ``read`` only than its principal has now gets nothing.
 
     Only one thread may call it, and nobody may call ``take`` meanwhile.
     """
@@ -192,6 +200,8 @@ def taken_together(queues: OpenQueues, connections: Sequence[Connection], limit:
     pages = queues.pages_of([place for _, place in places], limit, most_bytes)
     found = {}
     for (connection, _), page in zip(places, pages, strict=False):
+        if connection.read not in (None, page.read):
+            continue
         connection.step_behind(page.next, page.epoch)
         if page.items:
             found[connection] = page.items

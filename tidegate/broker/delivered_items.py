@@ -39,13 +39,16 @@ _FURTHER = 1_000
 
 
 class ItemPage(NamedTuple):
-    """Items of a queue in order; what to give for ``after`` to go on; the newest number, and the oldest kept."""
+    """Items of a queue in order; what to give for ``after`` to go on; the newest number, and the oldest kept; what
+    might be read when it was made, as in an ``EncodedPage``.
+    """
 
     epoch: str
     items: list[Item]
     next: int
     last: int
     oldest: int
+    read: str | None = None
 
 
 class QueuePosition(NamedTuple):

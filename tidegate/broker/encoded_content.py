@@ -94,6 +94,7 @@ class ContentCache:
 
     def __init__(self, most: int) -> None:
         self._most, self._size = most, 0
+        self._first = 0
         self._contents: OrderedDict[int, tuple[EncodedContent, int]] = OrderedDict()
 
     def get(self, row: int) -> EncodedContent | None:
@@ -108,7 +109,9 @@ class ContentCache:
         return content
 
     def put(self, row: int, content: EncodedContent) -> None:
-        """Keep what a row says, and forget what was not used for longest."""
+        """Keep what a row says, unless the log has dropped it, and forget what was not used for longest."""
+        if row < self._first:
+            return
         self._note(row, content, 0)
 
     def _note(self, row: int, content: EncodedContent, before: int) -> None:
@@ -121,6 +124,9 @@ class ContentCache:
 
     def drop_before(self, row: int) -> None:
         """Forget the rows before one: the log has dropped them."""
+        if row == self._first:  # nearly always
+            return
+        self._first = row
         for old in [one for one in self._contents if one < row]:
             self._size -= self._contents.pop(old)[1]
 

@@ -51,11 +51,14 @@ class EncodedItem(NamedTuple):
 
 
 class EncodedPage(NamedTuple):
-    """Items of a queue in order, and where to go on behind them."""
+    """Items of a queue in order, and where to go on behind them. ``read`` is what its principal might read when it was
+    made, as it is stored; None for everything.
+    """
 
     epoch: str
     items: list[EncodedItem]
     next: int
+    read: str | None = None
 
 
 class EncodedItems:

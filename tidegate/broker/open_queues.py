@@ -118,7 +118,9 @@ class OpenQueues(Closing):
 
     def page_of(self, queue: Queue, after: QueuePosition, limit: int) -> ItemPage:
         """The same of a queue and a position in it."""
-        return self._items.page(queue, after, limit, self._read_filter(queue.principal))
+        read = self._read_of(queue.principal)
+        page = self._items.page(queue, after, limit, None if read is None else ReadFilter.of(read))
+        return page._replace(read=read)
 
     def pages_of(
         self, wanted: Sequence[tuple[Queue, QueuePosition]], limit: int, most: int = PAGE
@@ -127,15 +129,17 @@ class OpenQueues(Closing):
         queues only: see ``EncodedItems``.
         """
         if len(wanted) == 1:
-            return self._encoded.pages(wanted, limit, [self._read_filter(wanted[0][0].principal)], most)
-        known = {} if self._principals is None else self._principals.reads()
-        reads = [None if (read := known.get(queue.principal)) is None else ReadFilter.of(read) for queue, _ in wanted]
-        return self._encoded.pages(wanted, limit, reads, most)
+            reads = [self._read_of(wanted[0][0].principal)]
+        else:
+            known = {} if self._principals is None else self._principals.reads()
+            reads = [known.get(queue.principal) for queue, _ in wanted]
+        filters = [None if read is None else ReadFilter.of(read) for read in reads]
+        pages = self._encoded.pages(wanted, limit, filters, most)
+        return [page if read is None else page._replace(read=read) for page, read in zip(pages, reads, strict=False)]
 
-    def _read_filter(self, principal: str) -> ReadFilter | None:
-        """What a principal may read now; None for everything."""
-        read = None if self._principals is None else self._principals.read_of(principal)
-        return None if read is None else ReadFilter.of(read)
+    def _read_of(self, principal: str) -> str | None:
+        """What a principal may read now, as it is stored; None for everything."""
+        return None if self._principals is None else self._principals.read_of(principal)
 
     @cached_property
     def _principals(self) -> Principals | None:
@@ -214,6 +218,10 @@ class OpenQueues(Closing):
     def of(self, principal: str) -> list[Queue]:
         """The queues of a principal."""
         return self._reader.of(principal)
+
+    def to(self, destination: str) -> list[Queue]:
+        """The queues of all principals to a destination."""
+        return [queue for queue in self._reader if queue.destination == destination]
 
     def last(self, queue: Queue) -> int:
         """The number of the last delivery of a queue."""

@@ -127,14 +127,22 @@ class Sessions(Closing):
 
     # --- connections ------------------------------------------------------------------------------------------------
 
-    def connect(self, principal: str, *, after: int | str | None = None, destination: str = "stream") -> Connection:
+    def connect(
+        self,
+        principal: str,
+        *,
+        after: int | str | None = None,
+        destination: str = "stream",
+        read: str | None = None,
+    ) -> Connection:
         """Connect a principal that is registered to one of its queues. It goes on behind ``after``, a number or
-        "epoch-number", or else behind what is acknowledged. Until the runner has made the queue, it waits.
+        "epoch-number", or else behind what is acknowledged. Until the runner has made the queue, it waits. With a
+        ``read`` it is told something only while that is what its principal may read.
         """
         position = None if after is None else QueuePosition.parsed(str(after))
         registration = self._expect(principal, SessionEvent.CONNECT).registration
         record = ConnectionRecord(secrets.token_hex(8), self.gateway, principal, destination, self._clock())
-        connection = Connection(record, registration, position, self._shared)
+        connection = Connection(record, registration, position, self._shared, read)
         with self._lock:
             self._connections[record.connection] = self._waiting[record.connection] = connection
             self._begun.add(record.connection)

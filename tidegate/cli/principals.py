@@ -16,7 +16,7 @@ from tidegate.errors import SettingError, shown
 from tidegate.moments import zoned
 
 if TYPE_CHECKING:
-    from tidegate.store.principals import Principal, Principals, Token
+    from tidegate.store.principals import Kept, Principal, Principals, Token
     from tidegate.store.registry import Registry
 
 __all__ = ["principals"]
@@ -62,7 +62,7 @@ def _opened(place: str, create: bool = False) -> Iterator[tuple[Registry, Princi
 
 @principals.command("list")
 def list_(place: Named, as_json: _Json = False) -> None:
-    """List the principals of a registry, by name, with what each may read and its quotas.
+    """List the principals of a registry, by name, with what each may read, its quotas, and whose JWTs speak of it.
 
     \b
     Example:
@@ -104,11 +104,14 @@ def put(
     quota: Annotated[
         list[str] | None, typer.Option(help="A limit, as NAME=NUMBER, or NAME=none; may be given several times.")
     ] = None,
+    issuer: Annotated[
+        str | None, typer.Option(help="The issuer whose JWTs may speak of it; 'none' if none may.")
+    ] = None,
     shapes: OwnShapes = None,
     ontology: OwnOntology = None,
     prefix: Prefixes = None,
 ) -> None:
-    """Make a principal, or change what it may read and its quotas. What no option names stays as it is.
+    """Make a principal, or change what it may read, its quotas and its issuer. What no option names stays as it is.
 
     What it may read is joined to all its subscriptions. If that changes, these are made anew at the same moment, in
     pipelines that are running, too, and patterns among them begin anew.
@@ -129,7 +132,11 @@ def put(
             before = inside.principal(name)
         wanted = _expression(read) if read is not None else before.read if before and not everything else None
         kept = {**(before.quotas if before else {}), **limits}
-        one = inside.put(name, read=wanted, quotas={what: limit for what, limit in kept.items() if limit is not None})
+        quotas = {what: limit for what, limit in kept.items() if limit is not None}
+        keep: list[Kept] = ["issuer"] if issuer is None else []
+        if before is not None and before.issuer is not None and read is None and not everything:
+            keep.append("read")  # saying it again would be a newer word than that of its issuer
+        one = inside.put(name, read=wanted, quotas=quotas, issuer=None if issuer == "none" else issuer, keep=keep)
         typer.echo(f"{_described(one)}; version {found.version:,}")
 
 
@@ -169,7 +176,8 @@ def _limits(given: Sequence[str] | None) -> dict[str, float | None]:
 def _described(one: Principal) -> str:
     reads = "everything" if one.read is None else _text(one.read)
     quotas = "".join(f", {name} {number:,}" for name, number in one.quotas.items())
-    return f"{one.name} reads {reads}{quotas}"
+    issuer = "" if one.issuer is None else f", of the issuer {one.issuer}"
+    return f"{one.name} reads {reads}{quotas}{issuer}"
 
 
 def _text(read: object) -> str:
@@ -182,6 +190,7 @@ def _facts(one: Principal, found: Registry) -> dict[str, Any]:
         "read": one.read,
         "quotas": dict(one.quotas),
         "created": one.created,
+        "issuer": one.issuer,
         "registered": found.registered(one.name),
     }
 

@@ -63,6 +63,8 @@ def serve(
     read = _reader(config, data, runner, more)
     settings = read()
     _check(settings, config)
+    if settings.issuers:
+        require("jwt", "[[issuers]]")
     if settings.run.runner == "spark":
         require("spark", "tidegate serve (or --runner process, which needs none)")
     found = settings.made()
@@ -116,12 +118,15 @@ def _serve(settings: Config, read: Callable[[], Config], found: DataDirectory, r
     from tidegate.gateway.certificates import has_tls, tls_context
     from tidegate.gateway.listening import address_of, listening_socket
     from tidegate.gateway.supervisor import Settings, Supervisor
+    from tidegate.mqtt.credentials import check_credentials
     from tidegate.store.directory_lock import DirectoryLock
 
     with ExitStack() as stack:
         stack.callback(DirectoryLock(str(found.run), "data directory", "broker").release)
         if has_tls(settings.serve):
             tls_context(settings.serve)
+        if settings.mqtt is not None:
+            check_credentials(settings.mqtt)
         listening = stack.enter_context(listening_socket(settings.serve))
         wait_for_processes(found)
         token = _prepared(settings, found)
@@ -141,11 +146,19 @@ def _serve(settings: Config, read: Callable[[], Config], found: DataDirectory, r
 
 def _prepared(settings: Config, found: DataDirectory) -> FirstToken:
     """See to it that there is an administrator, and that the runner has a batch to make, after which it is ready."""
+    from tidegate.broker.webhook_mark import set_mark
     from tidegate.gateway.first_token import first_token
     from tidegate.store.principals import Principals
+    from tidegate.store.webhooks import StoredWebhooks
 
-    with settings.subscriptions.open() as registry, Principals(registry) as principals:
+    with (
+        settings.subscriptions.open() as registry,
+        Principals(registry) as principals,
+        StoredWebhooks(registry) as webhooks,
+    ):
         registry.advance()
+        if any(webhooks.by_state().values()):
+            set_mark(found.run)  # in a directory that was restored there is none
         return first_token(principals, found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import orjson
@@ -30,7 +31,7 @@ def status(
     """Show a registry: its version, its subscriptions, the pipelines that read it, its snapshots.
 
     Of a CONFIG file or a data directory also the numbers that its run wrote last, whether they are stale, and the
-    queues: how much waits in them, and which are furthest behind.
+    queues: how much waits in them, and which are furthest behind. Of a broker also the subscriptions that cost most.
 
     \b
     Example:
@@ -41,6 +42,7 @@ def status(
     if found is not None:
         facts["run"] = _posted(found)
         facts["queues"] = _queues(found)
+        facts["costs"] = _costs(found)
     if as_json:
         typer.echo(orjson.dumps(facts, option=orjson.OPT_UTC_Z))
         return
@@ -55,6 +57,7 @@ def status(
     if found is not None:
         _tell(facts["run"])
         _tell_queues(facts["queues"])
+        _tell_costs(facts["costs"])
 
 
 def _registry(place: str) -> dict[str, Any]:
@@ -140,6 +143,21 @@ def _tell_queues(facts: dict[str, Any] | None) -> None:
     typer.echo(f"{facts['queues']:,} {many} of {size}: {facts['waiting']:,} deliveries wait to be acknowledged")
     for state in facts["furthest_behind"]:
         typer.echo(f"  {described(QueueState(**state))}")
+
+
+def _costs(found: Config) -> dict[str, Any] | None:
+    """The subscriptions and principals that cost most, of a data directory of a broker."""
+    from tidegate.broker.shown_costs import costs_shown
+    from tidegate.store.costs import Costs
+
+    return None if found.run.data is None else costs_shown(Costs(Path(found.run.data, "costs.db")))
+
+
+def _tell_costs(facts: dict[str, Any] | None) -> None:
+    from tidegate.broker.shown_costs import cost_lines
+
+    for line in cost_lines(facts) if facts is not None else ():
+        typer.echo(line)
 
 
 def _tell(facts: dict[str, Any] | None) -> None:

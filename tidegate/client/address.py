@@ -11,6 +11,7 @@ from ipaddress import ip_address
 from math import isfinite
 from urllib.parse import urlsplit
 
+from tidegate.client.token_source import GivenToken, checked_token
 from tidegate.errors import SettingError, shown
 
 __all__ = ["BrokerAddress"]
@@ -21,7 +22,7 @@ class BrokerAddress:
     """A broker, and how long it may take."""
 
     url: str
-    token: str = field(repr=False)
+    token: GivenToken = field(repr=False)
     tls: ssl.SSLContext | None = field(repr=False)
     timeout: float
     """Seconds that one attempt of a request may take."""
@@ -31,7 +32,9 @@ class BrokerAddress:
     """Seconds of silence after which a connection is asked whether it lives; after three times as many it does not."""
 
     @staticmethod
-    def of(url: str, token: str, *, ca: str | None, timeout: float, deadline: float, heartbeat: float) -> BrokerAddress:
+    def of(
+        url: str, token: GivenToken, *, ca: str | None, timeout: float, deadline: float, heartbeat: float
+    ) -> BrokerAddress:
         """The address that somebody gives; ``ca`` is a file with the certificates that are trusted."""
         for name, seconds in (("timeout", timeout), ("deadline", deadline), ("heartbeat", heartbeat)):
             if (
@@ -41,18 +44,13 @@ class BrokerAddress:
                 or not isfinite(seconds)
             ):
                 raise SettingError(f"seconds, more than 0, as {name}", shown(seconds))
-        if not isinstance(token, str) or not token or not all(33 <= ord(character) <= 126 for character in token):
-            raise SettingError("a token, which is visible ASCII", "none" if not token else "another text")
+        if not callable(token):
+            checked_token(token)
         checked = _checked(url)
         tls = _tls(ca) if checked.startswith("https:") else None
         if ca is not None and tls is None:
             raise SettingError("a URL that begins with https://, for a file of certificates", shown(url))
         return BrokerAddress(checked, token, tls, float(timeout), float(deadline), float(heartbeat))
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """What shows who calls."""
-        return {"Authorization": f"Bearer {self.token}"}
 
     @property
     def websocket(self) -> str:

@@ -20,6 +20,7 @@ __all__ = [
     "RecentPage",
     "Refused",
     "StoredSubscription",
+    "SubscriptionCost",
     "json_of",
     "member",
     "objects",
@@ -87,6 +88,21 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class SubscriptionCost:
+    """The processor time that a subscription takes, in microseconds per publication."""
+
+    microseconds: float
+    measured_at: datetime | None
+
+    @staticmethod
+    def of(answer: Any) -> SubscriptionCost | None:
+        """What a broker answers; None where it says nothing."""
+        if not isinstance(answer, Mapping):
+            return None
+        return SubscriptionCost(float(answer.get("microseconds", 0.0)), time_of(answer.get("measured_at")))
+
+
+@dataclass(frozen=True, slots=True)
 class StoredSubscription:
     """A subscription as a broker has it. ``is_new`` says whether a request has just made it."""
 
@@ -103,6 +119,8 @@ class StoredSubscription:
     is_new: bool = False
     warnings: tuple[str, ...] = ()
     """Doubts whether it is meant as it is written, when it was put."""
+    cost: SubscriptionCost | None = None
+    """What it takes, where it was asked for by its id and is measured."""
 
     @staticmethod
     def of(answer: Mapping[str, Any], etag: str | None = None, is_new: bool = False) -> StoredSubscription:
@@ -119,6 +137,7 @@ class StoredSubscription:
             answer.get("etag") if etag is None else etag,
             is_new,
             tuple(answer.get("warnings", ())),
+            SubscriptionCost.of(answer.get("cost")),
         )
 
 

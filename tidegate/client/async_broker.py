@@ -33,6 +33,7 @@ from tidegate.client.queue_reader import QueueReader
 from tidegate.client.refusals import refused_item
 from tidegate.client.requests import Answer, Requests
 from tidegate.client.subscription_bodies import json_body, subscription_bodies, subscription_body
+from tidegate.client.token_source import TokenSource
 from tidegate.delivery_options import STREAM, Deliver, Fields
 from tidegate.errors import RefusedError, SettingError, TidegateError, UnknownSubscription, shown
 from tidegate.model import Publication, Subscription
@@ -54,7 +55,8 @@ class AsyncBroker:
     def __init__(self, address: BrokerAddress) -> None:
         self.url = address.url
         self._address = address
-        self._requests = Requests(address)
+        self._tokens = TokenSource(address.token, address.timeout)
+        self._requests = Requests(address, self._tokens)
         self._readers = dict[QueueReader, asyncio.Task[None] | None]()
 
     def __repr__(self) -> str:
@@ -227,7 +229,7 @@ class AsyncBroker:
         if isinstance(room, bool) or not isinstance(room, int) or room < 1:
             raise SettingError("a number of items as room", shown(room))
         position = None if after is None else QueuePosition.of(after)
-        reader = QueueReader(self._address, position, room=room, acknowledges=acknowledge == "auto")
+        reader = QueueReader(self._address, self._tokens, position, room=room, acknowledges=acknowledge == "auto")
         self._readers[reader] = None
         return reader
 
@@ -286,10 +288,16 @@ class AsyncBroker:
         return await self._deleted(f"/v1/sessions/{quote(principal, safe='')}", None)
 
     async def put_principal(
-        self, name: str, *, read: str | None = None, quotas: Mapping[str, float] | None = None
+        self,
+        name: str,
+        *,
+        read: str | None = None,
+        quotas: Mapping[str, float] | None = None,
+        issuer: str | None = None,
     ) -> dict[str, Any]:
-        """Make a principal, or change what it may read and its quotas; what is not given stays."""
-        body = {key: value for key, value in (("read", read), ("quotas", quotas)) if value is not None}
+        """Make a principal, or change what it may read, its quotas, whose JWTs speak of it; what is not given stays."""
+        given = {"read": read, "quotas": quotas, "issuer": issuer}
+        body = {key: value for key, value in given.items() if value is not None}
         return (await self._requests.send("PUT", f"/v1/principals/{quote(name, safe='')}", json_body(body))).said
 
     async def principals(self) -> list[dict[str, Any]]:

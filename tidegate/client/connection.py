@@ -7,6 +7,7 @@ from os import PathLike, fspath
 from tidegate.client.address import BrokerAddress
 from tidegate.client.async_broker import AsyncBroker
 from tidegate.client.plain_broker import Broker
+from tidegate.client.token_source import GivenToken
 
 __all__ = ["Connection", "connect"]
 
@@ -42,7 +43,7 @@ class Connection:
 def connect(
     url: str,
     *,
-    token: str,
+    token: GivenToken,
     ca: str | PathLike[str] | None = None,
     timeout: float = 30.0,
     deadline: float = 60.0,
@@ -50,10 +51,12 @@ def connect(
 ) -> Connection:
     """Connect to a broker: ``async with tg.connect(url, token=…) as broker``, or the same without ``async``.
 
-    ``ca`` is a file of certificates (PEM) that are trusted in place of the system's. ``timeout`` is how many seconds
-    one attempt of a request may take, ``deadline`` how many it may take with all its attempts, and ``heartbeat`` after
-    how many seconds of silence a connection is asked whether it lives. A proxy that the environment names is used only
-    for brokers that are not on this machine.
+    ``token`` is a text, or a function, plain or asynchronous, that gives the token of the moment: it is asked again
+    when the broker does not take the last one any more, and when a connection is made again. ``ca`` is a file of
+    certificates (PEM) that are trusted in place of the system's. ``timeout`` is how many seconds one attempt of a
+    request may take, ``deadline`` how many it may take with all its attempts, and ``heartbeat`` after how many seconds
+    of silence a connection is asked whether it lives. A proxy that the environment names is used only for brokers that
+    are not on this machine.
     """
     place = None if ca is None else fspath(ca)
     return Connection(BrokerAddress.of(url, token, ca=place, timeout=timeout, deadline=deadline, heartbeat=heartbeat))

@@ -62,13 +62,13 @@ class QueueConnection:
 
     @staticmethod
     @asynccontextmanager
-    async def opened(address: BrokerAddress, after: QueuePosition | None) -> AsyncIterator[QueueConnection]:
+    async def opened(address: BrokerAddress, token: str, after: QueuePosition | None) -> AsyncIterator[QueueConnection]:
         """A connection that is told what comes after a position; closed at the end."""
         url = address.websocket if after is None else f"{address.websocket}?after={after}"
         try:
             websocket = await _Connect(
                 url,
-                additional_headers=address.headers,
+                additional_headers={"Authorization": f"Bearer {token}"},
                 ssl=address.tls,
                 proxy=None if address.is_local else True,
                 compression=None if address.is_local else "deflate",

@@ -18,7 +18,8 @@ from tidegate.client.items import ITEM_TYPES, Item
 from tidegate.client.queue_connection import ConnectionLost, QueueConnection
 from tidegate.client.queue_position import QueuePosition
 from tidegate.client.task_end import ended
-from tidegate.errors import BrokerError, TidegateError
+from tidegate.client.token_source import TokenSource
+from tidegate.errors import AccessError, BrokerError, TidegateError
 
 __all__ = ["QueueReader"]
 
@@ -33,8 +34,18 @@ _AT = "WebSocket /v1/ws"
 class QueueReader:
     """The items of a queue after a position; ``room`` of them wait here at most."""
 
-    def __init__(self, address: BrokerAddress, after: QueuePosition | None, *, room: int, acknowledges: bool) -> None:
-        self._address, self._room, self._acknowledges = address, room, acknowledges
+    def __init__(
+        self,
+        address: BrokerAddress,
+        tokens: TokenSource,
+        after: QueuePosition | None,
+        *,
+        room: int,
+        acknowledges: bool,
+    ) -> None:
+        self._address, self._tokens, self._room, self._acknowledges = address, tokens, room, acknowledges
+        self._is_refused = False
+        """Whether the broker did not take the last token, since it took one."""
         self._sequence = ItemSequence(after)
         self._items, self._size = deque[tuple[Item, int]](), 0
         self._changed = asyncio.Condition()
@@ -78,13 +89,20 @@ class QueueReader:
     # --- connections ------------------------------------------------------------------------------------------------
 
     async def _listen_for_good(self) -> None:
-        backoff = Backoff(self._address.deadline)
+        backoff, is_first = Backoff(self._address.deadline), True
         while self._error is None:
             try:
-                async with QueueConnection.opened(self._address, self._sequence.position) as connection:
+                token = await self._token(is_first)
+                is_first = False
+                async with QueueConnection.opened(self._address, token, self._sequence.position) as connection:
                     await self._use(connection, backoff)
             except ConnectionLost as lost:
                 error, wait = lost.error, lost.wait
+            except AccessError as wrong:
+                if wrong.status != 401 or not self._tokens.is_renewable or self._is_refused:
+                    await self._fail(wrong)
+                    return
+                self._is_refused, error, wait = True, wrong, 0.0
             except OutOfOrder as lost:
                 error, wait = lost, 0.0
             except TidegateError as wrong:
@@ -95,6 +113,13 @@ class QueueReader:
                 return
             _LOG.info("the connection is made again in %.1f s: %s", pause, error)
             await asyncio.sleep(pause)
+
+    async def _token(self, is_first: bool) -> str:
+        """The token for the next connection. While the function that gives it fails, there is none."""
+        try:
+            return await (self._tokens.current() if is_first else self._tokens.anew())
+        except BrokerError as wrong:
+            raise ConnectionLost(wrong) from None
 
     async def _use(self, connection: QueueConnection, backoff: Backoff) -> None:
         keeper = asyncio.create_task(self._keep(connection))
@@ -109,7 +134,7 @@ class QueueReader:
             kind = message["type"]
             if kind == "hello":
                 self._sequence.begin(message)
-                is_greeted = True
+                is_greeted, self._is_refused = True, False
                 backoff.go_on_for_good()
             elif kind == "lagging":
                 _LOG.info("the broker says that this reader lags; it goes on by a new connection")

@@ -17,7 +17,8 @@ from tidegate.client.address import BrokerAddress
 from tidegate.client.answers import json_of
 from tidegate.client.backoff import Backoff, retry_after
 from tidegate.client.refusals import IS_TRIED_AGAIN, refusal
-from tidegate.errors import BrokerError, TidegateError
+from tidegate.client.token_source import TokenSource
+from tidegate.errors import AccessError, BrokerError, TidegateError
 
 __all__ = ["Answer", "Requests"]
 
@@ -44,13 +45,19 @@ class _Failed(NamedTuple):
     is_open: bool
 
 
+class _RefusedToken(NamedTuple):
+    """A token that the broker does not take, of which there may be another by now."""
+
+    token: str
+    error: AccessError
+
+
 class Requests:
     """Requests to one broker, in one event loop."""
 
-    def __init__(self, address: BrokerAddress) -> None:
-        self._address = address
+    def __init__(self, address: BrokerAddress, tokens: TokenSource) -> None:
+        self._address, self._tokens = address, tokens
         self._http = httpx.AsyncClient(
-            headers=address.headers,
             verify=address.tls or not address.is_local,
             timeout=httpx.Timeout(address.timeout),
             trust_env=not address.is_local,
@@ -87,8 +94,12 @@ class Requests:
             content=body,
         )
         backoff, is_repeated = Backoff(max(deadline or self._address.deadline, timeout or 0.0)), False
+        refused: _RefusedToken | None = None
         while True:
-            found = await self._attempt(request, at, seconds, also)
+            found = await self._attempt_with_token(request, at, seconds, also, refused)
+            if isinstance(found, _RefusedToken):
+                refused = found
+                continue
             if isinstance(found, Answer):
                 return found._replace(is_repeated=is_repeated)
             wait = None if once and found.is_open else backoff.delay(found.wait)
@@ -96,6 +107,27 @@ class Requests:
                 raise found.error
             is_repeated = is_repeated or found.is_open
             await asyncio.sleep(wait)
+
+    async def _attempt_with_token(
+        self, request: httpx.Request, at: str, seconds: float, also: Collection[int], refused: _RefusedToken | None
+    ) -> Answer | _Failed | _RefusedToken:
+        """An attempt with the token of the moment. The first that the broker does not take may be replaced by another,
+        if there is one.
+        """
+        try:
+            token = await self._tokens.current()
+        except BrokerError as wrong:
+            return _Failed(wrong, 0.0, False)
+        if refused is not None and token == refused.token:
+            raise refused.error
+        request.headers["Authorization"] = f"Bearer {token}"
+        try:
+            return await self._attempt(request, at, seconds, also)
+        except AccessError as wrong:
+            if wrong.status != 401 or refused is not None or not self._tokens.is_renewable:
+                raise
+            self._tokens.drop(token)
+            return _RefusedToken(token, wrong)
 
     async def _attempt(
         self, request: httpx.Request, at: str, seconds: float, also: Collection[int]

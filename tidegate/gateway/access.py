@@ -2,9 +2,9 @@
 
 What a process knows of a token it believes while the database says, several times a second, that nothing was changed;
 so a token that was revoked is refused by all gateways within a second. While the database does not answer, tokens that
-are known hold for ten seconds more, then nobody comes in: who may was perhaps revoked meanwhile. A caller who comes
-with wrong tokens has to wait after a few, whatever tokens others have. Knows nothing of HTTP but the headers that carry
-tokens.
+are known hold for ten seconds more, then nobody comes in: who may was perhaps revoked meanwhile. JWTs of ``Issuers``
+are tokens like others once they are verified, for as long as their keys are there. A caller who comes with wrong tokens
+has to wait after a few, whatever tokens others have. Knows nothing of HTTP but the headers that carry tokens.
 """
 
 from __future__ import annotations
@@ -21,17 +21,24 @@ from anyio.to_thread import run_sync
 
 from tidegate.errors import StoreError, TidegateError, shown
 from tidegate.gateway.audit import Audit
-from tidegate.gateway.caller import Caller
-from tidegate.gateway.known_tokens import KnownToken, KnownTokens
+from tidegate.gateway.caller import CHALLENGE, Caller
+from tidegate.gateway.issuers import Issuers
+from tidegate.gateway.jwt_callers import issued_word, known_caller, still_admitted, written_caller
+from tidegate.gateway.jwt_form import Cause, UnverifiedJwt, WrongJwt
+from tidegate.gateway.known_tokens import Issued, KnownToken, KnownTokens
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.rates import Rates
 from tidegate.gateway.refusal_counts import network_of
-from tidegate.store.principals import Holder, Principals
+from tidegate.store.principals import Principals
 from tidegate.store.token_secrets import LONGEST, looks_made
 from tidegate.store.version_readers import now
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from starlette.requests import HTTPConnection
+
+    from tidegate.gateway.jwt_keys import VerifyingKey
 
 __all__ = ["Access", "Caller", "address_of", "bearer_of", "nobody"]
 
@@ -49,15 +56,32 @@ _PATIENCE, _PAUSE, _TURN = 3.0, 1.0, 10.0
 _WRONG_MADE, _WRONG_CHOSEN = 50.0, 5.0
 #: How many are looked for at once.
 _MADE_AT_ONCE, _CHOSEN_AT_ONCE = 4, 1
+#: Words of JWTs that are written at once. They wait for whoever else writes, so they have turns of their own.
+_WRITTEN_AT_ONCE = 2
 #: So many tokens are asked for anew at once.
 _AT_A_TIME = 1000
 #: Seconds between two notes in the database that tokens are used, and after which one is noted again.
 _NOTES, _NOTED = 60.0, 3600.0
-_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
+
+
+class _Secret(NamedTuple):
+    """A secret that nobody here knows; what it says if it is a JWT, and why it is none if it only begins as one."""
+
+    text: str
+    jwt: UnverifiedJwt | None = None
+    wrong: WrongJwt | None = None
+
+    @property
+    def is_cheap(self) -> bool:
+        """Whether it takes little to see that it is wrong: one that somebody may have chosen takes tens of ms."""
+        return self.jwt is not None or looks_made(self.text)
 
 
 class _Answer(NamedTuple):
-    holder: Holder | None
+    """Who has a secret. If that is nobody, and ``issued`` is there, what it says is to be written first."""
+
+    caller: Caller | None
+    issued: Issued | None
     changes: int
 
 
@@ -68,12 +92,14 @@ class Access:
         self,
         principals: Principals,
         *,
+        issuers: Issuers | None = None,
         audit: Audit | None = None,
         seen: Callable[[set[str]], None] = lambda principals: None,
         clock: Callable[[], float] = monotonic,
         time_of_day: Callable[[], int] = now,
     ) -> None:
         self._principals, self._clock, self._time_of_day = principals, clock, time_of_day
+        self.issuers = Issuers() if issuers is None else issuers
         self._seen = seen
         self.audit = Audit(clock) if audit is None else audit
         self._known = KnownTokens(_MOST_KNOWN)
@@ -81,6 +107,7 @@ class Access:
         self._changes, self._confirmed_at, self._away_until, self._noted_at = -1, float("-inf"), float("-inf"), clock()
         self._turns = {True: anyio.CapacityLimiter(_MADE_AT_ONCE), False: anyio.CapacityLimiter(_CHOSEN_AT_ONCE)}
         self._threads = anyio.CapacityLimiter(_MADE_AT_ONCE + _CHOSEN_AT_ONCE + 2)
+        self._writing = anyio.CapacityLimiter(_WRITTEN_AT_ONCE)
         #: Whether all tokens are known as they were after so many changes.
         self._is_all_sure = True
         self._task: asyncio.Task[None] | None = None
@@ -102,73 +129,124 @@ class Access:
             return found
         known = self._known.find(secret)
         if known is None:
-            self._expect_patience(secret, address)
+            asked = self._taken_apart(secret, address)
+            self._expect_patience(asked, address)
         elif self._clock() < self._away_until and self._is_believed(known, _GRACE):
             return known.caller
+        else:
+            asked = self._taken_apart(secret, address)
         if self._clock() >= self._away_until:
             with suppress(TimeoutError, StoreError):
-                return await self._asked(secret, address)
+                return await self._asked(asked, address)
             self._away_until = self._clock() + _PAUSE
             if known is not None and self._is_believed(known, _GRACE):
                 return known.caller
         raise RequestError(503, "store", "a database that says who has this token", "one that does not answer")
 
-    async def _asked(self, secret: str, address: str) -> Caller:
-        if len(secret) > LONGEST:
-            raise self._refused(secret, address)
-        turns = self._turns[looks_made(secret)]
+    def _taken_apart(self, secret: str, address: str) -> _Secret:
+        """A secret, with what it says if it is a JWT. What only begins as one does may be what somebody chose."""
+        if not self.issuers.is_for_us(secret):
+            return _Secret(secret)
+        try:
+            return _Secret(secret, self.issuers.unverified(secret))
+        except WrongJwt as wrong:
+            asked = _Secret(secret, wrong=wrong)
+            if wrong.cause is Cause.FORM:
+                return asked
+            self._expect_patience(asked, address)
+            raise self._refused(asked, address, wrong) from None
+
+    async def _asked(self, secret: _Secret, address: str) -> Caller:
+        if secret.jwt is None and len(secret.text) > LONGEST:
+            raise self._refused(secret, address, secret.wrong)
+        try:
+            keys = () if secret.jwt is None else await self.issuers.candidates(secret.jwt)
+            return await self._in_turn(secret, keys, address)
+        except WrongJwt as wrong:
+            raise self._refused(secret, address, wrong) from None
+
+    async def _in_turn(self, secret: _Secret, keys: Sequence[VerifyingKey], address: str) -> Caller:
+        """Look for who has a secret, few at a time."""
+        turns = self._turns[secret.is_cheap]
         try:
             with anyio.fail_after(_TURN):
                 await turns.acquire()
         except TimeoutError:
             raise RequestError(503, "busy", "a turn to be looked for", "many others before") from None
         try:
-            if (found := self.find(secret)) is not None:  # somebody else has asked meanwhile
+            if (found := self.find(secret.text)) is not None:  # somebody else has asked meanwhile
                 return found
-            if self._known.find(secret) is None:
+            if self._known.find(secret.text) is None:
                 self._expect_patience(secret, address)
             asked_at = self._clock()
             with anyio.fail_after(_PATIENCE):
-                answer = await run_sync(self._look_up, secret, limiter=self._threads, abandon_on_cancel=True)
+                answer = await run_sync(self._look_up, secret, keys, limiter=self._threads, abandon_on_cancel=True)
         finally:
             turns.release()
-        if answer.holder is None:
-            raise self._refused(secret, address)
-        known = KnownToken(Caller(answer.holder), asked_at, answer.changes)
-        self._known.put(secret, known)
+        if answer.issued is not None and answer.caller is None:
+            answer = await self._written(secret, answer.issued)
+        if answer.caller is None:
+            raise self._refused(secret, address, secret.wrong)
+        known = KnownToken(answer.caller, asked_at, answer.changes, answer.issued)
+        self._known.put(secret.text, known)
         self._is_all_sure = self._is_all_sure and answer.changes == self._changes
         return known.caller
 
-    def _look_up(self, secret: str) -> _Answer:
+    def _look_up(self, secret: _Secret, keys: Sequence[VerifyingKey]) -> _Answer:
         """Ask the database. The changes first: what comes after them is heard of."""
         changes = self._principals.changes
-        return _Answer(self._principals.holder(secret, note_use=False), changes)
+        if secret.jwt is not None:
+            issued = issued_word(self._principals, self.issuers.verified(secret.jwt, keys))
+            return _Answer(known_caller(self._principals, secret.text, issued), issued, changes)
+        holder = self._principals.holder(secret.text, note_use=False)
+        return _Answer(None if holder is None else Caller(holder), None, changes)
+
+    async def _written(self, secret: _Secret, issued: Issued) -> _Answer:
+        """Have the principal of a JWT made, or its newer word noted."""
+
+        def work() -> _Answer:
+            changes = self._principals.changes
+            return _Answer(written_caller(self._principals, secret.text, issued), issued, changes)
+
+        try:
+            with anyio.fail_after(_TURN):
+                return await run_sync(work, limiter=self._writing, abandon_on_cancel=True)
+        except TimeoutError:
+            raise RequestError(503, "busy", "a turn to note what a token says", "many others before") from None
 
     def _is_believed(self, known: KnownToken, seconds: float) -> bool:
         said_at = known.asked_at
         if known.changes == self._changes:
             said_at = max(said_at, self._confirmed_at)
         token = known.caller.holder.token
-        return self._clock() < said_at + seconds and (token.expires is None or token.holds_at(self._time_of_day()))
+        if self._clock() >= said_at + seconds:
+            return False
+        if known.issued is not None and not self.issuers.trust(known.issued.token):
+            return False
+        return token.expires is None or token.holds_at(self._time_of_day())
 
-    def _expect_patience(self, secret: str, address: str) -> None:
+    def _expect_patience(self, secret: _Secret, address: str) -> None:
         wait = self._wrong.wait(*_bucket(secret, address))
         if wait > 0:
             headers = {"Retry-After": str(max(1, round(wait)))}
             raise RequestError(429, "rate", "a token that there is", "many that there are not", headers=headers)
 
-    def _refused(self, secret: str, address: str) -> RequestError:
-        self._known.forget(secret)
+    def _refused(self, secret: _Secret, address: str, wrong: WrongJwt | None = None) -> RequestError:
+        self._known.forget(secret.text)
         self._wrong.take(*_bucket(secret, address))
-        self.audit.refused("authenticate", "a token that there is not", address=address)
-        return nobody("another")
+        if wrong is None:
+            self.audit.refused("authenticate", "a token that there is not", address=address)
+            return nobody("another")
+        self.issuers.note_refused(wrong)
+        self.audit.refused("authenticate", f"a JWT that is not taken: {wrong.cause}", address=address)
+        return nobody(wrong.got)
 
     # --- whether a token still holds --------------------------------------------------------------------------------
 
     def is_valid(self, caller: Caller) -> bool:
         """Whether the token of a caller still holds: what is open for it must be closed if not. Asks nobody."""
         known = self._known.of(caller.token)
-        if known is None or not self._is_believed(known, _GRACE):
+        if known is None or not self._is_believed(known, _GRACE) or known.caller.read != caller.read:
             return False
         known.is_used = True
         return True
@@ -196,8 +274,14 @@ class Access:
         ids = self._known.ids(other_than=changes)
         for at in range(0, len(ids), _AT_A_TIME):
             some = ids[at : at + _AT_A_TIME]
-            holders = await run_sync(self._principals.holders, some, limiter=self._threads, abandon_on_cancel=True)
-            self._known.renew(some, holders, asked_at, changes)
+            issued = self._known.issued(some)
+            found = await run_sync(self._callers_now, some, issued, limiter=self._threads, abandon_on_cancel=True)
+            self._known.renew(some, found, asked_at, changes)
+
+    def _callers_now(self, ids: Sequence[str], issued: Mapping[str, Issued]) -> dict[str, Caller]:
+        """Who has tokens now; ``issued`` is what those said that are JWTs."""
+        holders = self._principals.holders([id for id in ids if id not in issued])
+        return {id: Caller(holder) for id, holder in holders.items()} | still_admitted(self._principals, issued)
 
     @property
     def is_ready(self) -> bool:
@@ -206,6 +290,7 @@ class Access:
 
     async def start(self) -> None:
         await self.refresh()
+        await self.issuers.start()
         self._task = asyncio.create_task(self._keep_confirmed(), name="tidegate-access")
 
     async def stop(self) -> None:
@@ -214,6 +299,7 @@ class Access:
             with suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
+            await self.issuers.stop()
             self.audit.close()
             await self._note_uses()
 
@@ -239,17 +325,17 @@ class Access:
         ]
         with suppress(TidegateError):  # it is tried again
             if due:
-                tokens = [known.caller.holder.token for known in due]
+                tokens = [known.caller.holder.token for known in due if known.issued is None]
                 await run_sync(self._principals.note_uses, tokens, limiter=self._threads, abandon_on_cancel=True)
             self._seen({known.caller.name for known in due})
             for known in due:
                 known.noted_at, known.is_used = moment, False
 
 
-def _bucket(secret: str, address: str) -> tuple[str, float]:
+def _bucket(secret: _Secret, address: str) -> tuple[str, float]:
     """The bucket of wrong tokens of an address, and its rate."""
     place = network_of(address)
-    return (f"made {place}", _WRONG_MADE) if looks_made(secret) else (f"chosen {place}", _WRONG_CHOSEN)
+    return (f"made {place}", _WRONG_MADE) if secret.is_cheap else (f"chosen {place}", _WRONG_CHOSEN)
 
 
 def bearer_of(header: str | None) -> str | None:
@@ -264,7 +350,7 @@ def bearer_of(header: str | None) -> str | None:
 
 def nobody(got: str) -> RequestError:
     """The request says not, or wrongly, who makes it."""
-    return RequestError(401, "unauthorized", "Authorization: Bearer and a token", got, headers=_CHALLENGE)
+    return RequestError(401, "unauthorized", "Authorization: Bearer and a token", got, headers=CHALLENGE)
 
 
 def address_of(connection: HTTPConnection) -> str:

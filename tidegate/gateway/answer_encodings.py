@@ -55,10 +55,11 @@ def accepted_encoding(header: str | None) -> str | None:
 
 def is_compressible(response: Response, least: int) -> bool:
     """Whether an answer is text of at least so many bytes that is not compressed yet."""
+    if len(response.body) < least:
+        return False
     headers = response.headers
     media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
-    is_text = _TEXT.fullmatch(media_type) is not None
-    return is_text and len(response.body) >= least and "content-encoding" not in headers
+    return _TEXT.fullmatch(media_type) is not None and "content-encoding" not in headers
 
 
 def compressed(body: bytes, encoding: str) -> bytes:

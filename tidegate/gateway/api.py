@@ -19,6 +19,7 @@ from tidegate.gateway import (
     status,
     subscription_routes,
     tokens,
+    webhooks,
 )
 from tidegate.gateway.documents import with_documents
 from tidegate.gateway.routes import Routes
@@ -42,6 +43,7 @@ def routes() -> Routes:
         *principals.ROUTES,
         *tokens.ROUTES,
         *sessions.ROUTES,
+        *webhooks.ROUTES,
         *quarantine.ROUTES,
         *status.ROUTES,
         *metrics.ROUTES,

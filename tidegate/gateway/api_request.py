@@ -81,7 +81,8 @@ class ApiRequest(Request):
         limits = self.broker.limits
         is_over_sooner = self.seconds is not None and self.seconds <= limits.body_seconds
         self.is_body_awaited = True
-        body = await read_body(self, self.loan, limits.max_body, 0 if is_over_sooner else limits.body_seconds)
+        seconds = 0 if is_over_sooner else limits.body_seconds
+        body = await read_body(self, self.loan, limits.max_body, self.broker.deadlines, seconds)
         self.is_body_awaited = False
         return body
 

@@ -5,7 +5,6 @@ What the API does is in the modules whose routes ``api`` lists. Knows sockets as
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from tidegate.gateway.parameters import read_query
 from tidegate.gateway.problems import RequestError, response_of
 from tidegate.gateway.request_log import log_request
 from tidegate.gateway.routes import FoundRoute, Route, Routes
+from tidegate.gateway.whole_answers import write_whole
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
@@ -92,7 +92,8 @@ class Application:
         response.headers.setdefault("Cache-Control", "no-store")
         await self._compress(request, response, found[0] if found else None)
         self._note(request, found[0] if found else None, response.status_code, perf_counter() - began)
-        await response(scope, receive, send)
+        if not write_whole(response, send):
+            await response(scope, receive, send)
         connection = scope.get("extensions", {}).get(LENDER)
         if isinstance(connection, HttpConnection) and len(response.body) > _SMALL:
             self._broker.waiting.note(connection, len(response.body))
@@ -111,7 +112,7 @@ class Application:
         request.query = read_query(route.query, [pair for pair in query if pair[0] != TOKEN_PARAMETER])
         request.seconds = limit = None if route.is_long else self._broker.limits.request_seconds or None
         try:
-            async with asyncio.timeout(limit):
+            with self._broker.deadlines.within(limit):
                 return await route.handler(request)
         except TimeoutError:
             if limit is None:

@@ -56,8 +56,11 @@ def asked_subscription(broker: OpenBroker, caller: Caller, asked: str | Subscrip
     """The subscription that is asked about. Called in a thread."""
     if isinstance(asked, str):
         there = stored(broker, caller, asked)
+        caller.expect_read(there.read)
         return AskedSubscription(there.meant, there.condition, there.since)
-    found = checked(subscription_of(caller.name, "subscription", asked), DEFAULT_LIMITS)
+    subscription = subscription_of(caller.name, "subscription", asked)
+    found = checked(subscription, DEFAULT_LIMITS)
     where = StoredSubscription.of(found.subscription, 0)._replace(where=found.texts[0])
     read = broker.principals.read_of(caller.name)
+    caller.expect_read(read)
     return AskedSubscription(where.meant, None if read is None else as_condition(read), None)

@@ -17,6 +17,7 @@ from msgspec import Meta
 from starlette.requests import ClientDisconnect, Request
 
 from tidegate.errors import shown
+from tidegate.gateway.deadlines import Deadlines
 from tidegate.gateway.problems import RequestError
 
 __all__ = [
@@ -91,15 +92,13 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-async def read_body(request: Request, loan: Loan, most: int, seconds: float) -> bytes:
+async def read_body(request: Request, loan: Loan, most: int, deadlines: Deadlines, seconds: float) -> bytes:
     """The body, decompressed: at most ``most`` bytes of it, within so many seconds; 0 for any time."""
     length = request.headers.get("content-length")
     if length is not None and length.isdecimal() and int(length) > most:
         raise _too_large(most)
     try:
-        if not seconds:
-            return await _received(request, loan, most)
-        async with asyncio.timeout(seconds):
+        with deadlines.within(seconds):
             return await _received(request, loan, most)
     except TimeoutError:
         if not seconds:

@@ -15,7 +15,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from tidegate import __version__
+from tidegate.broker.bridge_record import BRIDGE, BridgeRecord
 from tidegate.broker.broker_record import BrokerRecord
+from tidegate.broker.shown_costs import costs_shown
 from tidegate.gateway.process_usage import usage_of
 from tidegate.model import micros
 from tidegate.runs.status_file import posted
@@ -52,6 +54,9 @@ class BrokerStatus:
     connections: dict[str, int]
     sessions: int
     processes: list[dict[str, Any]]
+    mqtt: dict[str, Any] | None
+    webhooks: dict[str, Any]
+    costs: dict[str, Any]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -94,6 +99,9 @@ def status_of(broker: OpenBroker) -> BrokerStatus:
         connections=connections,
         sessions=sessions,
         processes=_processes(record),
+        mqtt=_mqtt(broker, record),
+        webhooks=_webhooks(broker),
+        costs=costs_shown(broker.costs),
     )
 
 
@@ -162,6 +170,36 @@ def _sessions(broker: OpenBroker, now: int) -> tuple[int, dict[str, int]]:
     for one in queues.records.connections(now):
         found[one.destination] = found.get(one.destination, 0) + 1
     return queues.records.count, found
+
+
+def _mqtt(broker: OpenBroker, record: BrokerRecord | None) -> dict[str, Any] | None:
+    """The bridge to an MQTT broker, as it wrote down last how it stands; None without one."""
+    if not broker.has_mqtt:
+        return None
+    found, process = BridgeRecord.read(broker.data), None if record is None else record.process(BRIDGE)
+    if found is None or (process is not None and process.process != found.process):
+        return {"connected": False, "problem": "the bridge is down"}
+    return {
+        "connected": found.is_connected,
+        "since": _text(found.since),
+        "address": found.address,
+        "client_id": found.client_id,
+        "problem": found.problem,
+        "receiving": found.receiving,
+        "sending": found.sending,
+        "queues": found.queues,
+    }
+
+
+def _webhooks(broker: OpenBroker) -> dict[str, Any]:
+    """How many webhooks there are in each state, and some that are given nothing."""
+    found = broker.webhooks.failing(_LONGEST)
+    names = ("principal", "name")
+    shown = [
+        {**{name: getattr(one, name) for name in names}, "state": one.progress.state, "reason": one.progress.reason}
+        for one in found
+    ]
+    return {"states": broker.webhooks.by_state(), "failing": shown}
 
 
 def _processes(record: BrokerRecord | None) -> list[dict[str, Any]]:

@@ -105,7 +105,9 @@ async def _functions(request: ApiRequest) -> Response:
 
 
 def _read_of(request: ApiRequest) -> str | None:
-    return request.broker.principals.read_of(request.caller.name)
+    read = request.broker.principals.read_of(request.caller.name)
+    request.caller.expect_read(read)
+    return read
 
 
 def _asked(request: ApiRequest, question: Callable[[RecentPublications], T], read: str | None) -> T:

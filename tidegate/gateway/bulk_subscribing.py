@@ -19,10 +19,11 @@ from tidegate.gateway.access import Caller
 from tidegate.gateway.bodies import decoded
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.gateway.problems import RequestError
-from tidegate.gateway.subscribing import expectation, put_all, refusal
+from tidegate.gateway.subscribing import expectation, put_all, refusal, threads_of
 from tidegate.gateway.subscription_bodies import SubscriptionBody, subscription_of
+from tidegate.gateway.webhooks import expect_deliverable
 from tidegate.language import DEFAULT_LIMITS
-from tidegate.store.replacing import Outcome, Wanted
+from tidegate.store.replacing import Outcome, Put, Wanted
 from tidegate.store.subscribing import checked
 
 __all__ = ["BulkAnswer", "BulkLine", "subscribe_lines"]
@@ -66,7 +67,7 @@ async def subscribe_lines(broker: OpenBroker, caller: Caller, body: bytes) -> Bu
     lines = [line for line in body.split(b"\n") if line and not line.isspace()]
     if len(lines) > _MOST_LINES:
         raise RequestError(413, "too_large", f"at most {_MOST_LINES:,} lines", f"{len(lines):,}")
-    answer = await run_sync(_put, broker, caller, lines, limiter=broker.threads)
+    answer = await run_sync(_put, broker, caller, lines, limiter=threads_of(broker, caller))
     for outcome in (Outcome.MADE, Outcome.SAME, Outcome.REPLACED):
         broker.counts.add("subscriptions", outcome, getattr(answer, outcome))
     for refused in answer.refused:
@@ -78,7 +79,7 @@ def _put(broker: OpenBroker, caller: Caller, lines: list[bytes]) -> BulkAnswer:
     wanted, refused = dict[int, Wanted](), dict[int, TidegateError]()
     for index, line in enumerate(lines):
         try:
-            wanted[index] = _wanted(caller, line)
+            wanted[index] = _wanted(broker, caller, line)
         except TidegateError as error:
             refused[index] = error
         sleep(0)  # the event loop need not wait for the interpreter
@@ -89,6 +90,7 @@ def _put(broker: OpenBroker, caller: Caller, lines: list[bytes]) -> BulkAnswer:
         if (why := refusal(caller, found.subscription.id, put)) is not None:
             refused[index] = why
             continue
+        assert isinstance(put, Put), "what was not refused"
         counts[put.outcome] += 1
         if found.doubts:
             warnings[index] = list(found.doubts)
@@ -96,9 +98,11 @@ def _put(broker: OpenBroker, caller: Caller, lines: list[bytes]) -> BulkAnswer:
     return BulkAnswer(made, same, replaced, [_refused(index, refused[index]) for index in sorted(refused)], warnings)
 
 
-def _wanted(caller: Caller, line: bytes) -> Wanted:
+def _wanted(broker: OpenBroker, caller: Caller, line: bytes) -> Wanted:
     body = decoded(line, BulkLine)
-    return Wanted(checked(subscription_of(caller.name, body.id, body), DEFAULT_LIMITS), expectation(body.if_match))
+    wanted = subscription_of(caller.name, body.id, body)
+    expect_deliverable(broker, caller.name, wanted.deliver)
+    return Wanted(checked(wanted, DEFAULT_LIMITS), expectation(body.if_match))
 
 
 def _refused(index: int, error: TidegateError) -> RefusedLine:

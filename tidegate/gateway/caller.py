@@ -8,13 +8,18 @@ from typing import NamedTuple
 from tidegate.gateway.problems import RequestError
 from tidegate.store.principals import Holder
 
-__all__ = ["Caller"]
+__all__ = ["CHALLENGE", "Caller"]
+
+#: The headers of an answer that wants a token.
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
 
 
 class Caller(NamedTuple):
     """Who makes a request: its principal, and what its token allows."""
 
     holder: Holder
+    read: str | None = None
+    """What its token says that it may read, as it is stored; None if the token says nothing of that."""
 
     @property
     def name(self) -> str:
@@ -40,8 +45,14 @@ class Caller(NamedTuple):
     def expect(self, role: str) -> None:
         """Refuse a caller whose token does not have a role."""
         if not self.has(role):
-            roles = ", ".join(self.holder.token.roles)
+            roles = ", ".join(self.holder.token.roles) or "none"
             raise RequestError(403, "forbidden", f"a token with the role {role}", f"one with {roles}")
+
+    def expect_read(self, read: str | None) -> None:
+        """Refuse a caller whose token says something else of what may be read than what its principal may read now."""
+        if self.read not in (None, read):
+            expected, got = "a token whose word of what may be read is the newest", "one that is older"
+            raise RequestError(401, "unauthorized", expected, got, headers=CHALLENGE)
 
     def may_publish_as(self, source: str) -> bool:
         return self.holder.token.covers(source)

@@ -4,6 +4,8 @@ it is written, and the same expression in the other forms. Looks at no publicati
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -12,12 +14,14 @@ from msgspec import Meta, to_builtins
 from starlette.responses import Response
 
 from tidegate.covering import is_never
+from tidegate.delivery_options import Deliver
 from tidegate.errors import TidegateError
 from tidegate.gateway.access import Caller
 from tidegate.gateway.api_request import ApiRequest, json_response
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.gateway.routes import BodyForm, Route
 from tidegate.gateway.subscription_bodies import SubscriptionBody, subscription_of
+from tidegate.gateway.webhooks import expect_deliverable
 from tidegate.language import DEFAULT_LIMITS, Attribute, Call, to_json, to_text, walk
 from tidegate.model import RESERVED, Subscription
 from tidegate.patterns import Pattern
@@ -66,12 +70,17 @@ class CheckedSubscription(msgspec.Struct, kw_only=True):
 
 async def check(broker: OpenBroker, caller: Caller, body: SubscriptionBody) -> CheckedSubscription:
     """Check a subscription as if the caller made it."""
-    return await run_sync(_checked, caller.name, body, limiter=broker.threads)
+    deliverable = partial(expect_deliverable, broker, caller.name)
+    return await run_sync(_checked, caller.name, body, deliverable, limiter=broker.threads)
 
 
-def _checked(principal: str, body: SubscriptionBody) -> CheckedSubscription:
+def _checked(
+    principal: str, body: SubscriptionBody, expect_delivery: Callable[[Deliver], None] | None = None
+) -> CheckedSubscription:
     try:
         subscription = subscription_of(principal, _ID, body)
+        if expect_delivery is not None:
+            expect_delivery(subscription.deliver)
         doubts = list(checked(subscription, DEFAULT_LIMITS).doubts)
         found = compile_subscription(subscription, DEFAULT_LIMITS)
     except TidegateError as error:

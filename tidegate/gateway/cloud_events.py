@@ -21,7 +21,7 @@ from tidegate.errors import shown
 from tidegate.gateway.given_publications import Unreadable
 from tidegate.gateway.problems import RequestError
 
-__all__ = ["BATCH", "STRUCTURED", "is_binary", "of_event", "of_headers"]
+__all__ = ["BATCH", "STRUCTURED", "is_binary", "of_attributes", "of_event", "of_headers"]
 
 STRUCTURED, BATCH = "application/cloudevents+json", "application/cloudevents-batch+json"
 _VERSION = "1.0"
@@ -69,6 +69,15 @@ def of_headers(headers: Headers, body: bytes) -> dict[str, Any] | Unreadable:
     except ValueError as wrong:
         expected = "data in UTF-8 and of the Content-Type"
         raise RequestError(400, "json", expected, str(wrong), "the body") from None
+    return _item(event, data)
+
+
+def of_attributes(event: Mapping[str, Any], kind: str, body: bytes) -> dict[str, Any] | Unreadable:
+    """The item that an event in binary mode is, whose attributes are texts; ``kind`` is that of its data."""
+    try:
+        data = _decoded(body, kind or "application/json") if body else None
+    except ValueError as wrong:
+        return _wrong("data in UTF-8 and of the content type", str(wrong))
     return _item(event, data)
 
 

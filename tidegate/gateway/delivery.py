@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
@@ -65,6 +66,7 @@ class Delivery:
             self._hand,
             broker.log.appended,
             lambda: broker.limits.room // 2,
+            broker.traces is not None,
         )
         self._is_stopped = False
 
@@ -140,6 +142,27 @@ class Delivery:
         channel.since = self._loop.time()
         return channel
 
+    async def attach(self, channels: Sequence[Channel], destination: str) -> list[Channel]:
+        """Connect the queues of the channels' principals to a destination that is no connection of theirs: they have no
+        token here, and no limit. Those of principals without a session are left out. For the rest see ``connect``.
+        """
+        _, sessions = await self.opened()
+
+        def work() -> list[Channel]:
+            found = []
+            for channel in channels:
+                with suppress(SessionError):
+                    channel.connection = sessions.connect(channel.principal, destination=destination)
+                    found.append(channel)
+            return found
+
+        attached = await run_sync(work, limiter=self._broker.threads)
+        for channel in attached:
+            self._count += 1
+            self._of_principal[channel.principal] += 1
+            channel.room_again, channel.since = self._follower.interrupt, self._loop.time()
+        return attached
+
     def follow(self, channel: Channel) -> None:
         """Tell a channel what there is for it from now on."""
         if channel.connection is None:
@@ -186,10 +209,10 @@ class Delivery:
         if most is not None and sessions.elsewhere(caller.name) + here > most:
             raise self._beyond_quota(caller)
         try:
-            return sessions.connect(caller.name, after=after)
+            return sessions.connect(caller.name, after=after, read=caller.read)
         except SessionError:
             sessions.register(caller.name)
-            return sessions.connect(caller.name, after=after)
+            return sessions.connect(caller.name, after=after, read=caller.read)
 
     def _exit(self, principal: str) -> None:
         self._count -= 1
@@ -235,7 +258,7 @@ class Delivery:
             self._follower.done()
 
     def _do(self, what: Handed) -> None:
-        channel, hello, items, is_over, event, sample = what
+        channel, hello, items, is_over, event, sample, traced = what
         if is_over:
             channel.end(ending_of(event))
             return
@@ -246,6 +269,8 @@ class Delivery:
         channel.taken()
         if items:
             self._broker.counts.add("delivered", channel.kind, len(items))
+        if traced and self._broker.traces is not None:
+            self._broker.traces.delivered(traced, channel.kind, self._broker.clock())
         if sample is not None:
             now, numbers = self._broker.clock(), self._broker.numbers
             numbers.matched.add((sample.matched - sample.appended) / 1e6)

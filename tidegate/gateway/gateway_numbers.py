@@ -32,8 +32,8 @@ class GatewayNumbers:
 
     is_ready = True
 
-    def __init__(self, directory: Path, counts: Counts) -> None:
-        self._directory, self._counts = directory, counts
+    def __init__(self, directory: Path, counts: Counts, *, is_gateway: bool = True) -> None:
+        self._directory, self._counts, self._is_gateway = directory, counts, is_gateway
         self.requests = RequestCounts()
         self.matched, self.delivered = Histogram(), Histogram()
         """Seconds from accepted to matched, and from matched to delivered."""
@@ -93,6 +93,8 @@ class GatewayNumbers:
             found.add(one)
         for stage, histogram in (("matched", self.matched), ("delivered", self.delivered)):
             found.histograms[key_of("tidegate_stage_seconds", stage=stage)] = list(histogram.numbers)
+        if not self._is_gateway:
+            return found
         found.counts[key_of("tidegate_gateway_cpu_seconds_total")] = usage.cpu_seconds
         found.levels[key_of("tidegate_gateway_memory_bytes")] = usage.memory_bytes
         found.levels[key_of("tidegate_gateways")] = 1

@@ -26,7 +26,6 @@ from tidegate.gateway.process_log import log_to_standard_error
 from tidegate.gateway.serving import GatewayServer
 from tidegate.gateway.websocket import WebSockets
 from tidegate.runs.config import Config
-from tidegate.runs.serve_section import ServeSection
 
 __all__ = ["LISTENS", "GatewayOrder", "main", "new_loop"]
 
@@ -86,9 +85,9 @@ class _Loop:
         self._loop = None
 
     def received(self, content: bytes) -> None:
-        limits: ServeSection = pickle.loads(content)
+        config: Config = pickle.loads(content)
         if (loop := self._loop) is not None:
-            loop.call_soon_threadsafe(self._server.reload, limits)
+            loop.call_soon_threadsafe(self._server.reload, config.serve, config.issuers)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -11,11 +11,20 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tidegate.gateway.caller import Caller
-from tidegate.store.principals import Holder
+from tidegate.gateway.jwt_claims import IssuedToken
+from tidegate.store.issued_principals import IssuedWord
 
-__all__ = ["KnownToken", "KnownTokens"]
+__all__ = ["Issued", "KnownToken", "KnownTokens"]
+
+
+class Issued(NamedTuple):
+    """What a JWT said that was verified, and its word of its principal."""
+
+    token: IssuedToken
+    word: IssuedWord
 
 
 @dataclass(slots=True)
@@ -25,6 +34,8 @@ class KnownToken:
     caller: Caller
     asked_at: float
     changes: int
+    issued: Issued | None = None
+    """What it said, if it is a JWT; None for a token of Tidegate's own."""
     noted_at: float | None = None
     """When it was last noted in the database that the token is used."""
     is_used: bool = True
@@ -68,16 +79,22 @@ class KnownTokens:
         if known is not None:
             del self._digests[known.caller.token]
 
-    def renew(self, ids: Iterable[str], holders: Mapping[str, Holder], asked_at: float, changes: int) -> None:
+    def issued(self, ids: Iterable[str]) -> dict[str, Issued]:
+        """What those of the tokens said that are JWTs."""
+        known = ((id, self._digests.get(id)) for id in ids)
+        found = {id: self._by_digest[digest].issued for id, digest in known if digest is not None}
+        return {id: issued for id, issued in found.items() if issued is not None}
+
+    def renew(self, ids: Iterable[str], callers: Mapping[str, Caller], asked_at: float, changes: int) -> None:
         """Take what the database said of tokens after so many changes: those that it does not have are forgotten."""
         for id in ids:
             digest = self._digests.get(id)
             if digest is None or (known := self._by_digest[digest]).changes > changes:
                 continue
-            if (holder := holders.get(id)) is None:
+            if (caller := callers.get(id)) is None:
                 del self._by_digest[digest], self._digests[id]
             else:
-                known.caller, known.asked_at, known.changes = Caller(holder), asked_at, changes
+                known.caller, known.asked_at, known.changes = caller, asked_at, changes
 
     def ids(self, *, other_than: int | None = None) -> list[str]:
         """The ids of all tokens; of those only that are not known as they are after so many changes."""

@@ -124,12 +124,21 @@ def _levels(status: BrokerStatus) -> dict[Key, float | None]:
         key_of("tidegate_queue_waiting"): facts["queues"]["waiting"],
         key_of("tidegate_sessions"): facts["sessions"],
     }
+    for state, count in facts["webhooks"]["states"].items():
+        found[key_of("tidegate_webhooks", state=state)] = count
     for one in facts["queues"]["furthest_behind"]:
         of = {"principal": one["principal"], "destination": one["destination"]}
         found[key_of("tidegate_queue_depth", **of)] = one["depth"]
         found[key_of("tidegate_queue_lag_seconds", **of)] = one["lag"]
     for destination, count in facts["connections"].items():
         found[key_of("tidegate_connections", destination=destination)] = count
+    if (mqtt := facts["mqtt"]) is not None:
+        found[key_of("tidegate_mqtt_connected")] = mqtt["connected"]
+        for direction in ("receiving", "sending"):
+            found[key_of("tidegate_mqtt_in_flight", direction=direction)] = mqtt.get(direction)
+    for one in facts["costs"]["subscriptions"]:
+        of = {"principal": one["principal"], "subscription": one["id"]}
+        found[key_of("tidegate_cost_microseconds", **of)] = one["microseconds"]
     for one in facts["processes"]:
         found[key_of("tidegate_process_up", process=one["name"])] = one["process"] is not None
         found[key_of("tidegate_process_starts", process=one["name"])] = one["starts"]

@@ -6,6 +6,7 @@ A first read registers a session. Knows nothing of streams.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -16,11 +17,12 @@ from tidegate.broker.encoded_items import EncodedPage
 from tidegate.broker.open_queues import OpenQueues
 from tidegate.broker.sessions import Sessions
 from tidegate.errors import SessionError, SettingError
-from tidegate.gateway.access import nobody
+from tidegate.gateway.access import Caller, nobody
 from tidegate.gateway.api_request import ApiRequest
 from tidegate.gateway.bodies import Whole, whole
 from tidegate.gateway.channels import GOING_AWAY, PollChannel
 from tidegate.gateway.delivered_messages import NotificationPage
+from tidegate.gateway.delivered_traces import TracedItem, traced_items
 from tidegate.gateway.parameters import LIMIT, seconds, text
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.routes import BodyForm, Route
@@ -47,7 +49,7 @@ async def read(request: ApiRequest) -> Response:
     delivery, loop = request.broker.delivery, asyncio.get_running_loop()
     queues, sessions = await delivery.opened()
     name, until = request.caller.name, loop.time() + wait
-    page = await request.in_thread(_page, queues, sessions, name, after, limit)
+    page = await request.in_thread(_page, queues, sessions, request.caller, after, limit)
     if page is None or (not page[0].items and wait):
         channel = await delivery.connect(request.caller, PollChannel(name), after)
         delivery.follow(channel)
@@ -60,13 +62,16 @@ async def read(request: ApiRequest) -> Response:
                     break
                 if not request.broker.access.is_valid(request.caller):
                     raise nobody("one that holds no longer")
-                page = await request.in_thread(_page, queues, sessions, name, after, limit) or page
+                page = await request.in_thread(_page, queues, sessions, request.caller, after, limit) or page
         finally:
             watching.cancel()
             delivery.leave(channel)
     if page is None:
         expected = "a queue, which the runner makes after a first read"
         raise RequestError(503, "not_ready", expected, "none yet: the runner is down or behind")
+    if request.broker.traces is not None:
+        traced = await request.in_thread(_traced, queues, sessions, name, page[0], request.broker.log.appended)
+        request.broker.traces.delivered(traced, PollChannel.kind, request.broker.clock())
     return Response(_encoded(*page), media_type="application/json")
 
 
@@ -91,15 +96,23 @@ async def _woken(channel: PollChannel, wait: float) -> bool:
 Page = tuple[EncodedPage, int, int]
 
 
-def _page(queues: OpenQueues, sessions: Sessions, principal: str, after: str | None, limit: int) -> Page | None:
+def _page(queues: OpenQueues, sessions: Sessions, caller: Caller, after: str | None, limit: int) -> Page | None:
     """A page, and the newest number and the oldest kept; None if there is no queue yet."""
-    found = sessions.queue(principal)
+    found = sessions.queue(caller.name)
     if found is None:
         return None
     position = QueuePosition(sessions.acknowledged(found)) if after is None else QueuePosition.parsed(after)
     (page,) = queues.pages_of([(found, position)], limit)
-    sessions.seen(principal)
+    caller.expect_read(page.read)
+    sessions.seen(caller.name)
     return page, queues.last(found), queues.oldest(found)
+
+
+def _traced(
+    queues: OpenQueues, sessions: Sessions, principal: str, page: EncodedPage, appended: Callable[[int], int | None]
+) -> list[TracedItem]:
+    found = sessions.queue(principal)
+    return [] if found is None else traced_items(queues, found, page.items, appended)
 
 
 def _encoded(page: EncodedPage, last: int, oldest: int) -> bytes:

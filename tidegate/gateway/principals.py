@@ -5,7 +5,7 @@ Everybody may see their own. Who asks for another's gets the same answer whether
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -15,40 +15,42 @@ from tidegate.errors import SettingError, shown
 from tidegate.gateway.api_request import ApiRequest, json_response
 from tidegate.gateway.changes import note_change
 from tidegate.gateway.parameters import AFTER, LIMIT
-from tidegate.gateway.problems import RequestError, not_found
+from tidegate.gateway.problems import not_found
 from tidegate.gateway.routes import BodyForm, Route
 from tidegate.gateway.subscription_bodies import Expression
 from tidegate.store.principal_tables import QUOTAS
 
 if TYPE_CHECKING:
     from tidegate.gateway.open_broker import OpenBroker
-    from tidegate.store.principals import Principal
+    from tidegate.store.principals import Kept, Principal
 
 __all__ = ["ROUTES", "PrincipalBody", "PrincipalShown"]
 
 
-#: Limits by name. The quota ``cost`` is known and cannot be set yet.
+#: Limits by name.
 Quotas = Annotated[dict[str, float], Meta(extra_json_schema={"propertyNames": {"enum": QUOTAS}})]
 
 
 class PrincipalBody(msgspec.Struct, forbid_unknown_fields=True):
-    """What a principal may read, a filter in CQL2 text or CQL2-JSON, and its limits. What is left out stays as it is;
-    null takes it away.
+    """What a principal may read, a filter in CQL2 text or CQL2-JSON, its limits, and the issuer whose JWTs may speak of
+    it. What is left out stays as it is; null takes it away.
     """
 
     read: Expression | UnsetType | None = UNSET
     quotas: Quotas | UnsetType | None = UNSET
+    issuer: str | UnsetType | None = UNSET
 
 
 class PrincipalShown(msgspec.Struct):
-    """A principal. Without ``read`` it reads everything. ``registered`` is the version of the registry since which it
-    has a session.
+    """A principal. Without ``read`` it reads everything. ``issuer`` is whose JWTs speak of it. ``registered`` is the
+    version of the registry since which it has a session.
     """
 
     name: str
     read: Expression | None
     quotas: dict[str, int | float]
     created: str
+    issuer: str | None
     registered: int | None
 
 
@@ -60,25 +62,25 @@ class PrincipalPage(msgspec.Struct):
 async def put(request: ApiRequest) -> Response:
     """Make a principal or change it."""
     name, body, broker = request.name("name"), await request.read(PrincipalBody), request.broker
-    keep: list[Literal["read", "quotas"]] = []
+    keep: list[Kept] = []
     if body.read is UNSET:
         keep.append("read")
     if body.quotas is UNSET:
         keep.append("quotas")
+    if body.issuer is UNSET:
+        keep.append("issuer")
+    issuer = None if body.issuer is UNSET else body.issuer
     read = None if body.read is UNSET else body.read
     quotas = None if body.quotas is UNSET else body.quotas
-    if quotas is not None and "cost" in quotas:
-        raise RequestError(
-            422, "setting", "quotas that are kept to", "cost, which nothing is measured for yet", "quotas"
-        )
 
     def work() -> tuple[bool, PrincipalShown]:
         was_there = _find(broker, name) is not None
-        made = broker.principals.put(name, read=read, quotas=quotas, keep=keep)
+        made = broker.principals.put(name, read=read, quotas=quotas, issuer=issuer, keep=keep)
         return was_there, _shown(broker, made)
 
     was_there, found = await request.in_thread(work)
-    await note_change(request, "put principal", name=name, read=found.read, quotas=found.quotas)
+    facts = {"read": found.read, "quotas": found.quotas, "issuer": found.issuer}
+    await note_change(request, "put principal", name=name, **facts)
     return json_response(msgspec.to_builtins(found), 200 if was_there else 201)
 
 
@@ -111,6 +113,7 @@ async def remove(request: ApiRequest) -> Response:
         if _find(broker, name) is None:
             raise not_found("a principal that there is", shown(name))
         broker.principals.remove(name, keeping_a_way_in=True)
+        broker.webhooks.remove_all(name)
         if broker.registry.registered(name) is not None:
             broker.registry.unregister(name)
 
@@ -132,7 +135,8 @@ def _find(broker: OpenBroker, name: str) -> Principal | None:
 
 def _shown(broker: OpenBroker, one: Principal) -> PrincipalShown:
     created = one.created.isoformat(timespec="microseconds").replace("+00:00", "Z")
-    return PrincipalShown(one.name, one.read, dict(one.quotas), created, broker.registry.registered(one.name))
+    registered = broker.registry.registered(one.name)
+    return PrincipalShown(one.name, one.read, dict(one.quotas), created, one.issuer, registered)
 
 
 _ONE = (BodyForm("application/json", PrincipalShown),)

@@ -6,7 +6,7 @@ request of HTTP is answered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -31,10 +31,22 @@ _SECOND = 1_000_000
 #: Items of a request that are not looked at in the thread that appends for all.
 _MANY = 1000
 _QUOTA = "publications_per_second"
+_NONE: Mapping[str, str] = {}
 
 
-async def publish(broker: OpenBroker, caller: Caller, given: Sequence[Any]) -> Published:
-    """Publish decoded objects, and say what became of each once all are durable."""
+async def publish(
+    broker: OpenBroker, caller: Caller, given: Sequence[Any], headers: Mapping[str, str] = _NONE
+) -> Published:
+    """Publish decoded objects, and say what became of each once all are durable. ``headers`` may name a trace."""
+    if broker.traces is None:
+        return await _publish(broker, caller, given)
+    with broker.traces.publishing(headers, len(given)) as span:
+        found = await _publish(broker, caller, span.carried(given))
+        span.note(found)
+        return found
+
+
+async def _publish(broker: OpenBroker, caller: Caller, given: Sequence[Any]) -> Published:
     _expect_room(broker, caller, len(given))
     now, ahead = broker.clock(), broker.ahead
     most_valid = caller.quotas.get("valid_set")
@@ -101,7 +113,7 @@ async def unpublish(broker: OpenBroker, caller: Caller, source: str, id: str) ->
 
 async def _post(request: ApiRequest) -> Response:
     items = await items_of(request)
-    found = await publish(request.broker, request.caller, items)
+    found = await publish(request.broker, request.caller, items, request.headers)
     status = 422 if found.refused and not (found.accepted or found.duplicates) else 202
     return Response(msgspec.json.encode(found), status, media_type="application/json")
 

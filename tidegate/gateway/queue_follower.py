@@ -20,6 +20,7 @@ from tidegate.broker.session_states import ConnectionEvent, ConnectionState
 from tidegate.broker.sessions import Sessions
 from tidegate.errors import TidegateError
 from tidegate.gateway.channels import Channel
+from tidegate.gateway.delivered_traces import TracedItem, traced_items
 from tidegate.runs.config import Config
 from tidegate.store.registry import Registry
 
@@ -52,12 +53,13 @@ class Handed(NamedTuple):
     is_over: bool = False
     event: ConnectionEvent | None = None
     sample: SampledDelivery | None = None
+    traced: Sequence[TracedItem] = ()
 
 
 class QueueFollower:
     """Follows the queues of a broker. ``opened`` is called once these are there, ``hand`` with what is to be done, both
     in the thread; whoever has done what was handed calls ``done``. ``appended`` knows when a row was appended,
-    ``room`` how many bytes a connection is given at a time.
+    ``room`` how many bytes a connection is given at a time; ``is_traced`` says whether traces are of interest.
     """
 
     def __init__(
@@ -69,8 +71,9 @@ class QueueFollower:
         hand: Callable[[list[Handed]], None],
         appended: Callable[[int], int | None],
         room: Callable[[], int],
+        is_traced: bool = False,
     ) -> None:
-        self._room = room
+        self._room, self._is_traced = room, is_traced
         self._appended, self._sampled_at = appended, float("-inf")
         self._config, self._registry, self._clock, self._opened, self._hand = config, registry, clock, opened, hand
         self.queues: OpenQueues | None = None
@@ -217,7 +220,7 @@ class QueueFollower:
             channel.is_missed = connection.is_behind
             channel.is_busy = True
             sample = self._sample(connection, items[-1].number)
-            handed.append(Handed(channel, items=items, sample=sample))
+            handed.append(Handed(channel, items=items, sample=sample, traced=self._traced(connection, items)))
         if handed:
             self._give(handed)
         return [by_connection[connection] for connection in found.others]
@@ -234,6 +237,12 @@ class QueueFollower:
             if delivery is not None and is_live and (appended := self._appended(delivery.row)) is not None:
                 return SampledDelivery(appended, delivery.matched_at)
         return None
+
+    def _traced(self, connection: Connection, items: Sequence[EncodedItem]) -> Sequence[TracedItem]:
+        """Those of the items that belong to a trace, if there are any here."""
+        if not self._is_traced or self.queues is None or connection.queue is None:
+            return ()
+        return traced_items(self.queues, connection.queue, items, self._appended)
 
     def _give(self, handed: list[Handed]) -> None:
         self._slots.acquire()

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import uvicorn
@@ -24,6 +24,7 @@ from tidegate.gateway.lent_transports import SYSTEM_BUFFER
 from tidegate.gateway.listening import BACKLOG
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.gateway.websocket_connection import UNKNOWN_SIZE, WebSocketConnection
+from tidegate.runs.issuer_sections import IssuerSection
 from tidegate.runs.serve_section import ServeSection
 
 __all__ = ["GatewayServer"]
@@ -93,15 +94,15 @@ class GatewayServer(uvicorn.Server):
     def _connection(self) -> HttpConnection:
         return HttpConnection(self._broker, self._refused, self.config, self.server_state, self.lifespan.state)
 
-    def reload(self, limits: ServeSection) -> None:
-        """Use other limits, and the certificate as it is now. If that cannot be used, all stays as it is."""
+    def reload(self, limits: ServeSection, issuers: Sequence[IssuerSection] = ()) -> None:
+        """Use other limits and issuers, and the certificate as it is now. If that is no good, all stays as it is."""
         try:
             if self._tls is not None:
                 load_certificate(self._tls, limits)
         except TidegateError as wrong:
             _LOG.error("the certificate stays what it was: %s", wrong)
             return
-        self._broker.reload(limits)
+        self._broker.reload(limits, issuers)
 
     # --- the end ----------------------------------------------------------------------------------------------------
 

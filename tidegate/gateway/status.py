@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from tidegate.broker.shown_costs import cost_lines
 from tidegate.gateway.api_request import ApiRequest, json_response
 from tidegate.gateway.metric_names import COUNT_PREFIX
 from tidegate.gateway.process_numbers import ProcessNumbers
@@ -20,7 +21,7 @@ async def status(request: ApiRequest) -> Response:
     broker = request.broker
     counts = _by_cause(await broker.numbers.sums())
     found = await request.in_thread(broker.status.read)
-    facts = found.as_json() | {"counts": counts}
+    facts = found.as_json() | {"issuers": broker.access.issuers.described(), "counts": counts}
     if request.headers.get("accept", "").partition(",")[0].partition(";")[0].strip() == "text/plain":
         return Response("\n".join(described(facts)) + "\n", media_type="text/plain; charset=utf-8")
     return json_response(facts)
@@ -57,11 +58,23 @@ def described(facts: Mapping[str, Any]) -> Iterator[str]:
     for one in queues["furthest_behind"]:
         waits = f"{one['depth']:,} wait, for {_duration(one['lag'])}"
         yield f"           {one['principal']} to {one['destination']}: {waits}"
+    if (mqtt := facts["mqtt"]) is not None:
+        where = f"connected to {mqtt['address']}" if mqtt["connected"] else f"not connected: {mqtt['problem']}"
+        yield f"mqtt       {where}, {mqtt.get('queues', 0):,} queues"
+    if any(facts["webhooks"]["states"].values()):
+        states = facts["webhooks"]["states"].items()
+        yield "webhooks   " + ", ".join(f"{count:,} {state}" for state, count in states if count)
+    for one in facts["webhooks"]["failing"]:
+        yield f"           {one['name']} of {one['principal']}: {one['state']}, {one['reason']}"
+    yield from cost_lines(facts["costs"])
     for one in facts["processes"]:
         where = "down" if one["process"] is None else f"process {one['process']}"
         memory = "" if one["memory"] is None else f", {_size(one['memory'])}"
         starts = "" if one["starts"] in (None, 1) else f", started {one['starts']:,} times"
         yield f"process    {one['name']}: {where}{memory}{starts}"
+    for one in facts["issuers"]:
+        error = "" if one["error"] is None else f"; {one['error']}"
+        yield f"issuer     {one['issuer']}: {one['keys']} keys, {one['state']}{error}"
     for name, by_cause in facts["counts"].items():
         yield f"counted    {name}: " + ", ".join(f"{count:,.0f} {cause}" for cause, count in by_cause.items())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from tidegate.errors import TidegateError, UnknownSubscription, shown
@@ -23,8 +24,10 @@ from tidegate.gateway.subscription_bodies import (
     SubscriptionBody,
     etag_of,
     kept,
+    shown_cost,
     subscription_of,
 )
+from tidegate.gateway.webhooks import expect_deliverable
 from tidegate.language import DEFAULT_LIMITS
 from tidegate.principal_names import registered_id
 from tidegate.store.replacing import Outcome, Put, Wanted
@@ -41,6 +44,7 @@ __all__ = [
     "subscribe",
     "subscription_named",
     "subscription_page",
+    "threads_of",
     "unsubscribe",
 ]
 
@@ -59,27 +63,37 @@ async def subscribe(
     """Take a subscription of the caller, and return once it applies to every publication that comes later."""
     expected = expectation(if_match, if_none_match)
 
-    def work() -> tuple[Checked, Put]:
-        found = checked(subscription_of(caller.name, id, body), DEFAULT_LIMITS)
+    def work() -> tuple[Checked, Put | RequestError]:
+        wanted = subscription_of(caller.name, id, body)
+        expect_deliverable(broker, caller.name, wanted.deliver)
+        found = checked(wanted, DEFAULT_LIMITS)
         (made,) = put_all(broker, caller, [Wanted(found, expected)])
         return found, made
 
     try:
-        found, made = await run_sync(work, limiter=broker.threads)
+        found, made = await run_sync(work, limiter=threads_of(broker, caller))
         if (refused := refusal(caller, id, made)) is not None:
             raise refused
     except TidegateError as error:
         broker.counts.add("subscriptions_refused", error.code)
         raise
+    assert isinstance(made, Put), "what was not refused"
     assert made.stored is not None, "a subscription that was put"
     broker.counts.add("subscriptions", made.outcome)
     is_new, is_other = made.outcome is Outcome.MADE, made.outcome is Outcome.REPLACED
     return Subscribed(is_new, is_other, etag_of(made.stored), kept(made.stored, found.doubts))
 
 
-def put_all(broker: OpenBroker, caller: Caller, wanted: Sequence[Wanted]) -> list[Put]:
-    """Put subscriptions of the caller, within its quota, as one change of the registry. Called in a thread."""
-    return broker.registry.put(caller.name, wanted, caller.quotas.get("subscriptions"))
+def put_all(broker: OpenBroker, caller: Caller, wanted: Sequence[Wanted]) -> list[Put | RequestError]:
+    """Put subscriptions of the caller, within its quotas, as one change of the registry. Called in a thread."""
+    if "cost" in caller.quotas:
+        return broker.cost_quota.put(caller, wanted)
+    return list(broker.registry.put(caller.name, wanted, caller.quotas.get("subscriptions")))
+
+
+def threads_of(broker: OpenBroker, caller: Caller) -> CapacityLimiter:
+    """The threads in which subscriptions of the caller are put."""
+    return broker.cost_quota.threads if "cost" in caller.quotas else broker.threads
 
 
 def expectation(if_match: str | None, if_none_match: str | None = None) -> Expectation | None:
@@ -96,8 +110,10 @@ def expectation(if_match: str | None, if_none_match: str | None = None) -> Expec
     return expected
 
 
-def refusal(caller: Caller, id: str, put: Put) -> RequestError | None:
+def refusal(caller: Caller, id: str, put: Put | RequestError) -> RequestError | None:
     """Why nothing became of what was put, if nothing did. Has the ETag of what is there."""
+    if isinstance(put, RequestError):
+        return put
     headers = {} if put.stored is None else {"ETag": etag_of(put.stored)}
     there = f"subscription {shown(id)}"
     match put.outcome:
@@ -127,8 +143,10 @@ def _unknown(id: str) -> UnknownSubscription:
 async def unsubscribe(broker: OpenBroker, caller: Caller, id: str, if_match: str | None = None) -> None:
     """End a subscription of the caller; one of an ETag that ``if_match`` names, if it is given."""
     tags = None if if_match is None else EntityTags(if_match, "If-Match")
+    ended = list[int]()
 
     def check(there: StoredSubscription) -> None:
+        ended.append(there.since)
         if tags is not None and not tags.has(etag_of(there)):
             raise _stale(there, id)
 
@@ -137,6 +155,8 @@ async def unsubscribe(broker: OpenBroker, caller: Caller, id: str, if_match: str
             broker.registry.unsubscribe(registered_id(caller.name, id), check=check)
         except UnknownSubscription:
             raise _unknown(id) from None
+        if "cost" in caller.quotas:
+            broker.cost_quota.forget(ended)
 
     try:
         await run_sync(work, limiter=broker.threads)
@@ -155,8 +175,15 @@ def stored(broker: OpenBroker, caller: Caller, id: str) -> StoredSubscription:
 
 
 async def subscription_named(broker: OpenBroker, caller: Caller, id: str) -> KeptSubscription:
-    """The JSON of a subscription of the caller."""
-    return kept(await run_sync(stored, broker, caller, id, limiter=broker.threads))
+    """The JSON of a subscription of the caller, with what it costs."""
+
+    def work() -> KeptSubscription:
+        there = stored(broker, caller, id)
+        found = kept(there)
+        found.cost = shown_cost(broker.costs.of(there.since))
+        return found
+
+    return await run_sync(work, limiter=broker.threads)
 
 
 async def subscription_page(

@@ -16,14 +16,24 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tidegate.delivery_options import STREAM, deliver_of
 from tidegate.errors import SubscriptionError, shown
-from tidegate.gateway.problems import RequestError
 from tidegate.index.catalogue import restored
-from tidegate.model import Subscription
+from tidegate.model import Subscription, moment
+from tidegate.store.costs import Cost
 from tidegate.store.stored_subscription import StoredSubscription
 
-__all__ = ["Expression", "KeptSubscription", "Subscribed", "SubscriptionBody", "etag_of", "kept", "subscription_of"]
+__all__ = [
+    "Expression",
+    "KeptSubscription",
+    "Subscribed",
+    "SubscriptionBody",
+    "etag_of",
+    "kept",
+    "shown_cost",
+    "subscription_of",
+]
 
 _IDS = (".", "..")
+_MQTT = "mqtt"
 
 #: A time in RFC 3339 with an offset.
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
@@ -49,6 +59,13 @@ class SubscriptionBody(msgspec.Struct, forbid_unknown_fields=True, kw_only=True)
     deliver: Literal["stream", "mqtt"] | Webhook = STREAM
 
 
+class SubscriptionCost(msgspec.Struct):
+    """The processor time that a subscription takes, in microseconds per publication."""
+
+    microseconds: float
+    measured_at: Time
+
+
 class KeptSubscription(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A subscription as the broker keeps it."""
 
@@ -63,6 +80,8 @@ class KeptSubscription(msgspec.Struct, omit_defaults=True, kw_only=True):
     etag: str
     warnings: list[str] | UnsetType = UNSET
     """Doubts whether it is meant as it is written; told when it is put."""
+    cost: SubscriptionCost | UnsetType | None = UNSET
+    """What it takes, told when it is asked for; null while it is not measured."""
 
 
 class Subscribed(NamedTuple):
@@ -75,14 +94,12 @@ class Subscribed(NamedTuple):
 
 
 def subscription_of(principal: str, id: str, body: SubscriptionBody) -> Subscription:
-    """The subscription that a body asks for; or an error."""
+    """The subscription that a body asks for; or an error. Whether it can be delivered is looked at elsewhere."""
     if id in _IDS:
         raise SubscriptionError("an id other than . and .., which no address can have", shown(id))
-    if body.deliver != STREAM:
-        got = body.deliver if isinstance(body.deliver, str) else f"the webhook {shown(body.deliver.webhook)}"
-        raise RequestError(422, "undeliverable", "deliver: stream, all that this broker delivers to", got, "deliver")
+    deliver = body.deliver if isinstance(body.deliver, str) else {"webhook": body.deliver.webhook}
     times = body.active_from, body.active_until  # texts, which the model reads
-    return Subscription(id, principal, body.where, *times, body.initial, body.fields, body.expired)  # type: ignore[arg-type]
+    return Subscription(id, principal, body.where, *times, body.initial, body.fields, body.expired, deliver)  # type: ignore[arg-type]
 
 
 def kept(stored: StoredSubscription, warnings: Sequence[str] | None = None) -> KeptSubscription:
@@ -91,8 +108,8 @@ def kept(stored: StoredSubscription, warnings: Sequence[str] | None = None) -> K
     return KeptSubscription(
         id=stored.id,
         where=restored(stored.where if stored.asked is None else stored.asked),
-        active_from=_text(stored.active_from),
-        active_until=_text(stored.active_until),
+        active_from=_text_or_none(stored.active_from),
+        active_until=_text_or_none(stored.active_until),
         initial=stored.initial,
         fields=fields if fields == "all" or fields == "none" else list(fields),
         expired=stored.expired,
@@ -100,6 +117,11 @@ def kept(stored: StoredSubscription, warnings: Sequence[str] | None = None) -> K
         etag=etag_of(stored),
         warnings=list(warnings) if warnings else UNSET,
     )
+
+
+def shown_cost(cost: Cost | None) -> SubscriptionCost | None:
+    """The JSON of what a subscription costs."""
+    return None if cost is None else SubscriptionCost(cost.microseconds, _text(moment(cost.measured_at)))
 
 
 def etag_of(stored: StoredSubscription) -> str:
@@ -111,5 +133,9 @@ def etag_of(stored: StoredSubscription) -> str:
     return f'"{blake2b(content, digest_size=12).hexdigest()}"'
 
 
-def _text(when: datetime | None) -> str | None:
-    return None if when is None else when.isoformat(timespec="microseconds").replace("+00:00", "Z")
+def _text_or_none(when: datetime | None) -> str | None:
+    return None if when is None else _text(when)
+
+
+def _text(when: datetime) -> str:
+    return when.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,4 +1,5 @@
-"""The supervisor of a broker: it keeps its runner and its gateways running, on one socket, until it is asked to stop.
+"""The supervisor of a broker: it keeps its processes running, runner, gateways and what stands beside them, until it is
+asked to stop.
 
 It answers no request and matches nothing. What ends is started again; what it knows of its processes it writes down
 for the gateways (``BrokerRecord``). If it is killed, all of them end (``broker/supervised.py``).
@@ -13,11 +14,14 @@ import pickle
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
+from tidegate.broker.bridge_record import BRIDGE
 from tidegate.broker.broker_record import RUNNER, BrokerRecord
 from tidegate.broker.open_queues import has_queues
 from tidegate.errors import TidegateError
+from tidegate.extras import require
 from tidegate.gateway import service_notices
 from tidegate.gateway.certificates import has_tls, tls_context
 from tidegate.gateway.gateway_process import GatewayOrder
@@ -68,12 +72,30 @@ class Supervisor:
         self._listening, self._address = listening, address
         self._began_at = now()
         self._ready_at: int | None = None
-        self._asked, self._interrupted = asyncio.Event(), asyncio.Event()
+        self._asked, self._interrupted, self._is_ready = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._runner = SupervisedProcess(RUNNER, Command(settings.runner), self._changed)
         self._gateways = [
             self._gateway(number, listening.fileno()) for number in range(1, settings.config.serve.workers + 1)
         ]
+        bridges = [] if settings.config.mqtt is None else [self._bridge()]
+        self._costs = self._cost_process()
+        self._processes = (self._runner, *self._gateways, self._sender(), *bridges, *self._costs)
         self._failed: SupervisedProcess | None = None
+
+    def _cost_process(self) -> tuple[SupervisedProcess, ...]:
+        """What measures subscriptions, unless nothing is to be measured."""
+        if not self._config.costs.share:
+            return ()
+
+        def first() -> bytes:
+            return os.fsencode(self._data.log) + b"\0" + pickle.dumps(self._config)
+
+        command = Command(("-m", "tidegate.gateway.cost_process"), first)
+        return (SupervisedProcess("costs", command, self._changed),)
+
+    def _bridge(self) -> SupervisedProcess:
+        first = partial(pickle.dumps, self._config)
+        return SupervisedProcess(BRIDGE, Command(("-m", "tidegate.mqtt.bridge_process"), first), self._changed)
 
     def _gateway(self, number: int, descriptor: int) -> SupervisedProcess:
         def first() -> bytes:
@@ -82,11 +104,18 @@ class Supervisor:
         command = Command(("-m", "tidegate.gateway.gateway_process"), first, (descriptor,))
         return SupervisedProcess(f"gateway {number}", command, self._changed)
 
+    def _sender(self) -> SupervisedProcess:
+        def first() -> bytes:
+            return os.fsencode(self._data.run) + b"\0" + pickle.dumps(self._config)
+
+        return SupervisedProcess("webhooks", Command(("-m", "tidegate.webhooks.sender_process"), first), self._changed)
+
     async def run(self) -> Outcome:
         """Run the broker until SIGTERM or Ctrl-C; how it ended."""
         self._follow_signals()
-        processes = [self._runner, *self._gateways]
-        keepers = [asyncio.create_task(one.keep()) for one in processes]
+        processes = self._processes
+        keepers = [asyncio.create_task(one.keep()) for one in processes if one not in self._costs]
+        keepers += [asyncio.create_task(self._keep_once_ready(one)) for one in self._costs]
         watching = asyncio.create_task(self._become_ready())
         watching.add_done_callback(_tell_failure)
         try:
@@ -96,6 +125,7 @@ class Supervisor:
             self._listening.close()
             for one in processes:
                 one.stop()
+            self._is_ready.set()  # who waits for that has nothing to run any more
             await self._ended(keepers)
         finally:
             watching.cancel()
@@ -113,7 +143,7 @@ class Supervisor:
         impatient.cancel()
         over.cancel()
         if not all(one.done() for one in keepers) and not self._interrupted.is_set():
-            left = [one.name for one in (self._runner, *self._gateways) if one.record.process is not None]
+            left = [one.name for one in self._processes if one.record.process is not None]
             _LOG.warning("killed, since it did not stop in time: %s", ", ".join(left))
 
     # --- signals ----------------------------------------------------------------------------------------------------
@@ -133,6 +163,8 @@ class Supervisor:
         """Read the configuration again, and tell the gateways the limits; a wrong one is told, and nothing changes."""
         try:
             found = self._read()
+            if found.issuers:
+                require("jwt", "[[issuers]]")
             if has_tls(found.serve):
                 tls_context(found.serve)
             if has_tls(found.serve) != has_tls(self._config.serve):
@@ -143,22 +175,27 @@ class Supervisor:
             return
         self._config = found
         for one in self._gateways:
-            one.tell(pickle.dumps(found.serve))
-        _LOG.info("limits and certificates are read again")
+            one.tell(pickle.dumps(found))
+        _LOG.info("limits, issuers and certificates are read again")
 
     # --- what becomes of it -----------------------------------------------------------------------------------------
 
     def _changed(self) -> None:
         """A process was started or has ended. If it cannot use what it is given, a broker that was never ready ends."""
         self._write()
-        for one in (self._runner, *self._gateways):
+        for one in self._processes:
             if self._ready_at is None and one.last_code == _UNUSABLE and not self._asked.is_set():
                 self._failed = one
                 self._asked.set()
 
     def _write(self) -> None:
-        processes = tuple(one.record for one in (self._runner, *self._gateways))
+        processes = tuple(one.record for one in self._processes)
         BrokerRecord(os.getpid(), self._address, self._began_at, self._ready_at, processes).write(self._data)
+
+    async def _keep_once_ready(self, process: SupervisedProcess) -> None:
+        """Run what nobody waits for, as soon as it keeps nobody waiting."""
+        await self._is_ready.wait()
+        await process.keep()
 
     async def _become_ready(self) -> None:
         for one in self._gateways:
@@ -166,6 +203,7 @@ class Supervisor:
         while not await asyncio.to_thread(self._matches):
             await asyncio.sleep(_LOOK)
         self._ready_at = now()
+        self._is_ready.set()
         self._write()
         service_notices.send("READY=1")
         _LOG.info("ready after %.1f s", (self._ready_at - self._began_at) / 1e6)

@@ -83,7 +83,8 @@ def _passed(ax: float, ay: float, bx: float, by: float, x: float, y: float) -> i
     ):
         return EDGE
     if (ay > y) == (by > y):
-        return OUTSIDE
+        # GEOS, which decides for predicates, loses so small differences.
+        return UNSURE if ay != by and abs(ay - y) < _UNDERFLOW and abs(by - y) < _UNDERFLOW else OUTSIDE
     left, right = (ax - x) * (by - y), (bx - x) * (ay - y)
     side = left - right
     if abs(side) > _RELATIVE * (abs(left) + abs(right)) + _UNDERFLOW:

@@ -6,12 +6,14 @@ and lists count as they are, any other value as much as most take. Knows nothing
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["row_sizes"]
+__all__ = ["row_frame", "row_sizes"]
 
 #: Bytes of a value that is neither text nor list, and of what stands around a value beside its name.
 _VALUE, _AROUND = 12, 4
@@ -29,6 +31,11 @@ def row_sizes(content: pa.RecordBatch | pa.Table, rows: NDArray[np.int64]) -> _S
     batches = part.to_batches() if isinstance(part, pa.Table) else [part]
     found: _Sizes = np.concatenate([_batch_sizes(batch) for batch in batches])[rows - first]
     return found
+
+
+def row_frame(names: Sequence[str]) -> int:
+    """The bytes of a row without its values: the names of its columns, and what stands around each."""
+    return sum(map(len, names)) + len(names) * _AROUND
 
 
 def _batch_sizes(batch: pa.RecordBatch) -> _Sizes:

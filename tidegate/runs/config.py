@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import SettingError
+from tidegate.runs.costs_section import CostsSection
+from tidegate.runs.issuer_sections import IssuerSection, issuer_sections
+from tidegate.runs.mqtt_section import MqttSection
 from tidegate.runs.serve_section import ServeSection
 from tidegate.runs.sink_sections import SINKS, CallbackOutput, HistoryOutput, KafkaOutput, Output
 from tidegate.runs.source_sections import SOURCES, GeneratorInput, Input, KafkaInput, LogInput
@@ -40,13 +43,15 @@ from tidegate.runs.toml_sections import (
     truth,
     words,
 )
+from tidegate.runs.traces_section import TracesSection
+from tidegate.runs.webhooks_section import WebhooksSection
 from tidegate.store.data_directory import DataDirectory
 
 if TYPE_CHECKING:
     from tidegate.runs.sources import Source
     from tidegate.store.registry import Registry
 
-__all__ = ["SECTIONS", "Config", "load"]
+__all__ = ["OPTIONAL_SECTIONS", "SECTIONS", "Config", "load"]
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,12 @@ SECTIONS = {
     "run": RunSection,
     "spark": SparkSection,
     "serve": ServeSection,
+    "traces": TracesSection,
+    "webhooks": WebhooksSection,
+    "costs": CostsSection,
 }
+#: Those that say by being there that something is wanted.
+OPTIONAL_SECTIONS = {"mqtt": MqttSection}
 
 
 @dataclass(frozen=True)
@@ -193,6 +203,11 @@ class Config:
     run: RunSection
     spark: SparkSection
     serve: ServeSection
+    traces: TracesSection
+    webhooks: WebhooksSection
+    costs: CostsSection
+    issuers: tuple[IssuerSection, ...] = ()
+    mqtt: MqttSection | None = None
 
     def made(self) -> DataDirectory | None:
         """The data directory of the run, which is made if need be; None if it has none."""
@@ -232,7 +247,8 @@ def load(file: Path, instead: _Keys | None = None, otherwise: _Keys | None = Non
         given = {**given, name: {**(otherwise or {}).get(name, {}), **said, **(instead or {}).get(name, {})}}
     given = _with_data(given, whole)
     for name in given:
-        choice(dict.fromkeys(("source", "sinks", *SECTIONS)), name, KeyPosition(file, f"[{name}]"))
+        known = ("source", "sinks", "issuers", *SECTIONS, *OPTIONAL_SECTIONS)
+        choice(dict.fromkeys(known), name, KeyPosition(file, f"[{name}]"))
     at = whole.key("source")
     source = table(given.get("source", {}), at)
     kind = choice(SOURCES, _named(source, at), at.key("type"))
@@ -240,11 +256,14 @@ def load(file: Path, instead: _Keys | None = None, otherwise: _Keys | None = Non
     if not isinstance(sinks, list) or not sinks:
         raise whole.key("sinks").wrong("at least one section [[sinks]]", sinks)
     parts: dict[str, Any] = {name: section(cls, given.get(name, {}), whole.key(name)) for name, cls in SECTIONS.items()}
+    if "mqtt" in given:
+        parts["mqtt"] = section(MqttSection, given["mqtt"], whole.key("mqtt")).checked(f"mqtt of {file}")
     found_sinks = tuple(_sink(one, whole.key(f"sinks[{number}]")) for number, one in enumerate(sinks))
     for place, sink in enumerate(found_sinks):
         if isinstance(sink, HistoryOutput):
             _check_history(kind, parts["run"], source["type"], whole.key(f"sinks[{place}]"))
-    return Config(file=file, source=section(kind, source, at, ("type",)), sinks=found_sinks, **parts)
+    issuers = issuer_sections(given.get("issuers", []), whole.key("issuers"))
+    return Config(file=file, source=section(kind, source, at, ("type",)), sinks=found_sinks, issuers=issuers, **parts)
 
 
 def _check_history(kind: type[Input], run: RunSection, source: str, at: KeyPosition) -> None:

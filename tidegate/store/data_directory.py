@@ -7,6 +7,7 @@
     DIR/registry.db   subscriptions, principals and tokens; their index is in registry.db.snapshots
     DIR/queues        what principals are told
     DIR/cursors.db    how far they have acknowledged it
+    DIR/costs.db      what subscriptions cost, as it was measured
     DIR/valid         the publications that are valid, which the queues' sink keeps
     DIR/runner        the checkpoint of the run
     DIR/quarantine    rows that are no publications
@@ -58,6 +59,7 @@ class DataDirectory:
         self.path, self.runner = path, runner
         self.log, self.ids, self.registry = path / "log", path / "ids", path / "registry.db"
         self.queues, self.cursors, self.valid = path / "queues", path / "cursors.db", path / "valid"
+        self.costs = path / "costs.db"
         self.checkpoint, self.quarantine, self.run = path / "runner", path / "quarantine", path / "run"
 
     @staticmethod

@@ -364,6 +364,6 @@ class Log(LogReader):
         with self._turns.alone(), self._poll:
             if not self._is_closed:
                 super().close()
-                for opened in (self._tail, self._rows, self._identities):
+                for opened in (self._waker, self._tail, self._rows, self._identities):
                     if opened is not None:
                         opened.close()

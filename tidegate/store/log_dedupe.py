@@ -27,6 +27,8 @@ __all__ = ["Sifted", "all_new", "differing", "sifted"]
 _Rows = NDArray[np.int64]
 _NEVER = np.zeros(0, np.int64)
 _NO_HASHES = np.zeros((0, 2), np.uint64)
+#: Attributes with the context of a trace (W3C Trace Context).
+_TRACE = ("traceparent", "tracestate")
 #: Rows that are compared at a time.
 _SOME = 10_000
 
@@ -148,11 +150,15 @@ def _differing(met: MetAgain, log: LogRows) -> Iterator[int]:
 
 
 def _contents(table: pa.Table) -> list[dict[str, Any]]:
-    """What publications say as plain values, without the times that they were given because they had none."""
+    """What publications say as plain values: without the times that they were given because they had none, and without
+    the trace they belong to, which is another one when a publisher tries again.
+    """
     found = row_objects(table)
     for row, is_made in zip(found, made_times(table), strict=True):
         if is_made:
             del row["time"]
+        for name in _TRACE:
+            row["attributes"].pop(name, None)
     return found
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tidegate.closing import Closing
 from tidegate.errors import StoreError
 from tidegate.records.row_objects import row_objects
-from tidegate.records.row_sizes import row_sizes
+from tidegate.records.row_sizes import row_frame, row_sizes
 from tidegate.store.gone_rows import GoneRows
 from tidegate.store.log_frames import WITHDRAWN, Header
 from tidegate.store.log_segment import segments
@@ -36,8 +36,8 @@ _LOST: dict[str, Any] = {"lost": True}
 _UNPUBLISHED: dict[str, Any] = {"unpublished": True}
 #: Bytes of what is said of a row that is no publication, or is gone.
 _SHORT = 200
-#: Segments that are mapped at a time.
-_SEGMENTS = 64
+#: Segments that are mapped at a time, and columns of frames of one row that are remembered.
+_SEGMENTS, _SCHEMAS = 64, 4096
 
 _Rows = NDArray[np.int64]
 
@@ -61,6 +61,7 @@ class LogRows(Closing):
         self._listed = -1
         self._open: OrderedDict[int, RowSegment] = OrderedDict()
         self._frames: OrderedDict[tuple[int, int], tuple[Header, pa.RecordBatch | None]] = OrderedDict()
+        self._beside: dict[tuple[int, int], int | None] = {}
         self._gone = GoneRows(self.directory)
         self._valid = None if valid is None else ValidContents(valid)
         self._is_closed = False
@@ -115,11 +116,25 @@ class LogRows(Closing):
             for segment, places in self._by_segment(wanted, dropped) if len(wanted) else ():
                 for at, header, batch in self._by_frame(segment, wanted, places):
                     if batch is not None:
-                        found[at] = row_sizes(batch, wanted[at] - header.first_row)
+                        size = self._size_of_one(segment, header, batch) if header.rows == 1 else None
+                        found[at] = row_sizes(batch, wanted[at] - header.first_row) if size is None else size
             if self._valid is not None and dropped and len(gone := np.concatenate(dropped)):
                 for at, sizes in self._valid.sizes(wanted[gone]):
                     found[gone[at]] = sizes
         return found
+
+    def _size_of_one(self, segment: RowSegment, header: Header, batch: pa.RecordBatch) -> int | None:
+        """The bytes of the only row of a frame as JSON, from what other frames of the same columns have beside what
+        they say; None where columns have lists, which may become many times as large.
+        """
+        key = segment.first_row, header.schema_at
+        if key not in self._beside:
+            if len(self._beside) >= _SCHEMAS:
+                self._beside.clear()
+            has_lists = any(pa.types.is_list(kind) or pa.types.is_large_list(kind) for kind in batch.schema.types)
+            self._beside[key] = None if has_lists else header.size - batch.nbytes - row_frame(batch.schema.names)
+        beside = self._beside[key]
+        return None if beside is None else header.size - beside
 
     def _tables(self, wanted: _Rows, others: list[dict[str, Any]]) -> Iterator[tuple[_Rows, pa.Table]]:
         """The same one after the other; rows that are none of publications are told at their places in ``others``."""

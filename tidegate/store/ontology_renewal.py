@@ -18,7 +18,7 @@ from tidegate.language.limits import NO_LIMITS
 from tidegate.ontologies import current as ontologies
 from tidegate.predicates.ontology import is_loaded
 from tidegate.store.database import CHUNK, Database
-from tidegate.store.principal_tables import PRINCIPALS, meaning
+from tidegate.store.principal_tables import PRINCIPALS, meaning, note_change
 from tidegate.store.registry_tables import FIELDS, ROWS, active, as_row, tick
 from tidegate.store.remaking import chunks, reading_otherwise, remake
 from tidegate.store.stored_subscription import StoredSubscription, as_condition
@@ -103,6 +103,7 @@ def _look_at_reads(
         if before is not None and as_condition(meant) == as_condition(before):
             continue
         connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == name).values(meant=meant))
+        note_change(connection)  # who knows a token that says this must hear what it means by now
         for since in reading_otherwise(connection, name, meant):
             changed.setdefault(since, {})["read_filter"] = meant
 

@@ -42,6 +42,7 @@ __all__ = [
     "Principal",
     "Read",
     "Token",
+    "checked_issuer",
     "checked_quotas",
     "checked_roles",
     "checked_sources",
@@ -63,11 +64,12 @@ QUOTAS = ("subscriptions", "publications_per_second", "connections", "queue_size
 _NAME, _ID, _HASH = 128, 32, 96
 #: Doubles, and so JSON elsewhere, have all whole numbers up to here.
 _LARGEST = 2**53
-_MOST_SOURCES, _PATTERN_LENGTH = 1024, 1024
+_MOST_SOURCES, _PATTERN_LENGTH, _ISSUER = 1024, 1024, 1024
 
 _TABLES = MetaData()
 #: ``read_filter`` is what may be read, as it was given. ``meant`` is the same without what other processes need not
 #: know, shapes of somebody's own and terms of an ontology: all living subscriptions of the principal have it.
+#: ``issuer`` is whose JWTs speak of the principal, ``read_said`` when that was said which it may read now.
 PRINCIPALS = Table(
     "tidegate_principals",
     _TABLES,
@@ -76,6 +78,8 @@ PRINCIPALS = Table(
     Column("quotas", words(), nullable=False),
     Column("created", NUMBER, nullable=False),
     Column("meant", words()),
+    Column("issuer", words()),
+    Column("read_said", NUMBER),
     **OPTIONS,
 )
 TOKENS = Table(
@@ -111,7 +115,10 @@ _CHANGES = Table(
 #: What gives that number.
 CHANGES = "SELECT number FROM tidegate_principal_changes"
 #: What ``principal_of`` and ``token_of`` read.
-PRINCIPAL = (PRINCIPALS.c.name, PRINCIPALS.c.read_filter, PRINCIPALS.c.quotas, PRINCIPALS.c.created)
+PRINCIPAL = (
+    *(PRINCIPALS.c.name, PRINCIPALS.c.read_filter, PRINCIPALS.c.quotas, PRINCIPALS.c.created),
+    PRINCIPALS.c.issuer,
+)
 TOKEN = (
     *(TOKENS.c.id, TOKENS.c.principal, TOKENS.c.roles, TOKENS.c.sources),
     *(TOKENS.c.created, TOKENS.c.expires, TOKENS.c.used),
@@ -143,12 +150,17 @@ def _count_changes(connection: Connection) -> None:
     insert_new(connection, _CHANGES, [{"one": 1, "number": 0}])
 
 
+def _know_issuers(connection: Connection) -> None:
+    """Know of principals whose issuer's JWTs speak of them."""
+    add_columns(connection, PRINCIPALS, PRINCIPALS.c.issuer, PRINCIPALS.c.read_said)
+
+
 def note_change(connection: Connection) -> None:
     """Note within a transaction that a principal or token is changed. No other such transaction runs beside it."""
     connection.execute(update(_CHANGES).values(number=_CHANGES.c.number + 1))
 
 
-PART = SchemaPart("principals", (_create, _apply_reads, _count_changes))
+PART = SchemaPart("principals", (_create, _apply_reads, _count_changes, _know_issuers))
 
 
 def prepare(database: Database) -> None:
@@ -182,12 +194,15 @@ def salt(connection: Connection) -> bytes:
 
 
 class Principal(NamedTuple):
-    """Who holds tokens: what it may read (a filter; None for everything), and its limits by name."""
+    """Who holds tokens: what it may read (a filter; None for everything), and its limits by name. ``issuer`` is whose
+    JWTs speak of it; None if none do.
+    """
 
     name: str
     read: Read | None
     quotas: Mapping[str, float]
     created: datetime
+    issuer: str | None = None
 
 
 class Token(NamedTuple):
@@ -215,10 +230,10 @@ class Token(NamedTuple):
 
 def principal_of(row: Sequence[Any]) -> Principal:
     """The principal of a row."""
-    name, read, quotas, created = row
+    name, read, quotas, created, issuer = row
     try:
         limits = MappingProxyType(checked_quotas(orjson.loads(quotas)))
-        return Principal(name, None if read is None else restored(read), limits, moment(created))
+        return Principal(name, None if read is None else restored(read), limits, moment(created), issuer)
     except (ValueError, TypeError, OverflowError, AttributeError):
         raise StoreError("a principal as it was stored", "something else", f"principal {shown(name)}") from None
 
@@ -247,6 +262,13 @@ def checked_quotas(quotas: object) -> dict[str, float]:
         if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit <= _LARGEST:
             raise SettingError(f"a number above 0, up to 2**53, as the quota {name}", shown(limit))
     return dict(quotas)
+
+
+def checked_issuer(issuer: object) -> str | None:
+    """The name of an issuer of JWTs; None for no issuer."""
+    if issuer is not None and (not isinstance(issuer, str) or not 0 < len(issuer) <= _ISSUER or "\0" in issuer):
+        raise SettingError(f"an issuer of 1 to {_ISSUER} characters, or none", shown(issuer))
+    return issuer
 
 
 def checked_roles(roles: object) -> tuple[str, ...]:

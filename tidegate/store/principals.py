@@ -26,6 +26,7 @@ from tidegate.moments import zoned
 from tidegate.principal_names import EXPECTED, is_principal_name
 from tidegate.store.database import CHUNK, Database, insert_new
 from tidegate.store.database_url import address
+from tidegate.store.issued_principals import IssuedPrincipals
 from tidegate.store.principal_tables import (
     CHANGES,
     PRINCIPAL,
@@ -35,6 +36,7 @@ from tidegate.store.principal_tables import (
     Principal,
     Read,
     Token,
+    checked_issuer,
     checked_quotas,
     checked_roles,
     checked_sources,
@@ -50,7 +52,7 @@ from tidegate.store.stored_reads import agree_on_read, checked_read, set_read
 from tidegate.store.token_secrets import SecretHashes, check_chosen, made
 from tidegate.store.version_readers import now
 
-__all__ = ["Holder", "NewToken", "Principal", "Principals", "Token"]
+__all__ = ["Holder", "Kept", "NewToken", "Principal", "Principals", "Token"]
 
 #: A use of a token within so many microseconds of the last is not written.
 _HOUR = 3_600_000_000
@@ -59,6 +61,11 @@ _READ_OF = "SELECT meant FROM tidegate_principals WHERE name ="
 _STATE, _BELIEVED = "PRAGMA data_version", 1.0
 #: What an unknown secret is compared with, so that it costs what a known one costs.
 _NOBODY = "sha256:" + 64 * "0"
+
+
+#: What ``put`` may leave as it is, and what it does if nothing is said.
+Kept = Literal["read", "quotas", "issuer"]
+_KEPT: tuple[Kept, ...] = ("issuer",)
 
 
 class Holder(NamedTuple):
@@ -88,6 +95,7 @@ class Principals(Closing):
     ) -> None:
         self._database = Database(address(where.url if isinstance(where, Registry) else where), prepare)
         self._limits, self._clock = limits, clock
+        self.issued = IssuedPrincipals(self._database, limits, clock)
         self._reads: tuple[dict[str, str], dict[str, int], float, Any] = {}, {}, -1.0, None
         self._database.open()
         with self._database.read() as connection:
@@ -108,25 +116,30 @@ class Principals(Closing):
         *,
         read: Read | None = None,
         quotas: Mapping[str, float] | None = None,
-        keep: Collection[Literal["read", "quotas"]] = (),
+        issuer: str | None = None,
+        keep: Collection[Kept] = _KEPT,
     ) -> Principal:
-        """Make a principal, or change the one of this name, to have exactly this ``read`` and these ``quotas``; what
-        ``keep`` names stays as it is.
+        """Make a principal, or change the one of this name, to have exactly this ``read``, these ``quotas`` and this
+        ``issuer``, whose JWTs may then speak of it; what ``keep`` names stays as it is.
 
         ``read`` is a filter, ANDed to all that the principal asks; without one it may read everything. With another
         than before, its subscriptions are made anew at the same moment: see ``store/remaking.py``.
         """
         _check_name(name)
         wanted, quotas_text = checked_read(read, self._limits), _json(checked_quotas(quotas or {}))
+        whose, mine = checked_issuer(issuer), PRINCIPALS.c.name == name
 
         def work(connection: Connection) -> Principal:
             tick(connection, 0)  # nobody subscribes meanwhile
             note_change(connection)
             self._is_made(connection, name)
             if "quotas" not in keep:
-                connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == name).values(quotas=quotas_text))
+                connection.execute(update(PRINCIPALS).where(mine).values(quotas=quotas_text))
+            if "issuer" not in keep:
+                connection.execute(update(PRINCIPALS).where(mine).values(issuer=whose))
             if "read" not in keep:
                 set_read(connection, name, wanted)
+                connection.execute(update(PRINCIPALS).where(mine).values(read_said=self._clock()))
             return principal_of(connection.execute(_named(name)).one())
 
         return self._database.write(work)
@@ -235,7 +248,7 @@ class Principals(Closing):
                 note_change(connection)
             self._is_made(connection, principal)
             if wanted.given is not None:
-                agree_on_read(connection, principal, wanted)
+                agree_on_read(connection, principal, wanted, self._clock())
             if secret is None:
                 connection.execute(insert(TOKENS), row)
             elif not insert_new(connection, TOKENS, [row]):

@@ -342,6 +342,7 @@ class Queues(QueueReader):
             return
         self._is_closed = True
         self._aside.shutdown()
+        self._waker.close()
         super().close()
 
 

@@ -23,7 +23,7 @@ from tidegate.store.stored_subscription import StoredSubscription
 from tidegate.store.subscribing import Checked
 from tidegate.store.version_readers import now
 
-__all__ = ["Outcome", "Put", "Wanted", "page", "put"]
+__all__ = ["Outcome", "Put", "Wanted", "outcome_of", "page", "put"]
 
 
 class Outcome(StrEnum):
@@ -65,7 +65,7 @@ def put(connection: Connection, subscriber: str, wanted: Sequence[Wanted], most:
     before, puts, outcomes = there(connection, ids), set[str](), list[Outcome]()
     room = inf if most is None else most - _count(connection, subscriber)
     for id, one in zip(ids, wanted, strict=True):
-        outcome = Outcome.CONFLICT if id in puts else _outcome(one, before.get(id))
+        outcome = Outcome.CONFLICT if id in puts else outcome_of(one, before.get(id))
         if outcome is Outcome.MADE and room < 1:
             outcome = Outcome.BEYOND_QUOTA
         room -= outcome is Outcome.MADE
@@ -84,7 +84,8 @@ def page(connection: Connection, subscriber: str, after: int, limit: int) -> lis
     return [as_row(row) for row in connection.execute(active().where(*its).limit(limit))]
 
 
-def _outcome(one: Wanted, before: StoredSubscription | None) -> Outcome:
+def outcome_of(one: Wanted, before: StoredSubscription | None) -> Outcome:
+    """What becomes of a subscription if ``before`` is what is there, and no quota says otherwise."""
     if one.is_expected is not None and not one.is_expected(before):
         return Outcome.STALE
     if before is None:

@@ -51,12 +51,13 @@ def set_read(connection: Connection, principal: str, wanted: StoredRead) -> None
     bind(connection, principal, meant)
 
 
-def agree_on_read(connection: Connection, principal: str, wanted: StoredRead) -> None:
-    """Give the ``read`` to a principal that has none; another than it has is refused."""
+def agree_on_read(connection: Connection, principal: str, wanted: StoredRead, moment: int) -> None:
+    """Give the ``read`` to a principal that has none, at a moment; another than it has is refused."""
     has = connection.scalar(select(PRINCIPALS.c.read_filter).where(PRINCIPALS.c.name == principal))
     assert wanted.given is not None, "a read to agree on"
     if has is None:
         set_read(connection, principal, wanted)
+        connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == principal).values(read_said=moment))
     elif as_condition(has) != as_condition(wanted.given):
         at = f"principal {principal}"
         raise ConflictError(f"the read that {principal} has: {shown(restored(has))}", shown(wanted.given), at)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import selectors
 import socket
-from contextlib import suppress
+import threading
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -74,35 +75,54 @@ class Wakeup(Closing):
                 self._path.unlink()
 
 
-class Waker:
+class Waker(Closing):
     """Wakes all who wait at a directory. Looks for them only when the directory has changed."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._directory = os.fspath(directory)
         self._changed = -1
         self._names: list[str] = []
+        self._lock = threading.Lock()
+        self._sender: socket.socket | None = None
+        self._opened = ExitStack()
 
     def wake(self) -> None:
         """Wake them. Who has ended without removing its socket is forgotten."""
-        with suppress(OSError):
+        with self._lock, suppress(OSError):
             changed = os.stat(self._directory).st_mtime_ns
             if changed != self._changed:
-                self._changed = changed
-                self._names = [name for name in os.listdir(self._directory) if name.startswith(PREFIX)]
-            if self._names:
-                with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender, _Directory(self._directory) as short:
-                    sender.setblocking(False)
-                    for name in self._names:
-                        self._send(sender, f"{short}/{name}", name)
+                self._look(changed)
+            if self._sender is not None:
+                for name in self._names:
+                    self._send(self._sender, name)
 
-    def _send(self, sender: socket.socket, address: str, name: str) -> None:
+    def _look(self, changed: int) -> None:
+        """Find out who waits now."""
+        self._forget()
+        self._names = [name for name in os.listdir(self._directory) if name.startswith(PREFIX)]
+        if self._names:
+            self._short = self._opened.enter_context(_Directory(self._directory))
+            self._sender = self._opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            self._sender.setblocking(False)
+        self._changed = changed
+
+    def _send(self, sender: socket.socket, name: str) -> None:
         try:
-            sender.sendto(b"!", address)
+            sender.sendto(b"!", f"{self._short}/{name}")
         except ConnectionRefusedError:  # its process was killed
             with suppress(OSError):
                 os.unlink(f"{self._directory}/{name}")
         except OSError:
             pass  # it has wake-ups that it has not read, or is gone
+
+    def close(self) -> None:
+        """Close its files. They are opened again when somebody is to be woken."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._opened.close()
+        self._sender, self._changed = None, -1
 
 
 class _Directory:

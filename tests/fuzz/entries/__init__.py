@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.fuzz.entries.arrow_tables import ArrowTables
 from tests.fuzz.entries.cql2_json import Cql2Json
 from tests.fuzz.entries.csv_files import CsvFiles
+from tests.fuzz.entries.jwts import Jwts
 from tests.fuzz.entries.overlay_messages import OverlayMessages
 from tests.fuzz.entries.publication_json import PublicationJson
 from tests.fuzz.entries.rdf import Rdf
@@ -26,6 +27,7 @@ ENTRIES: dict[str, type[EntryPoint]] = {
         Rdf,
         RegistryRows,
         OverlayMessages,
+        Jwts,
         LogSegments,
         Snapshots,
         QueueFiles,

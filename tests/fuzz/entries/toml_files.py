@@ -34,6 +34,14 @@ path = "out"
 [run]
 checkpoint = "checkpoint"
 """
+_ISSUERS = """
+[[issuers]]
+issuer = "https://login.example"
+audience = ["broker"]
+algorithms = ["ES256"]
+role_names = { "a" = "subscriber" }
+skew = 5
+"""
 
 
 class TomlFiles(EntryPoint):
@@ -43,7 +51,7 @@ class TomlFiles(EntryPoint):
     @cached_property
     def _seeds(self) -> list[str]:
         found = re.findall(r"```toml\n(.*?)```", _PAGE.read_text("utf-8"), re.S)
-        return [_MINIMAL, *(text for text in found if "[source]" in text and "[run]" in text)]
+        return [_MINIMAL, _MINIMAL + _ISSUERS, *(text for text in found if "[source]" in text and "[run]" in text)]
 
     def seeds(self) -> list[bytes]:
         return [text.encode() for text in self._seeds]
