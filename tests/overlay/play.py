@@ -258,8 +258,10 @@ def with_end(script: Script) -> Script:
 
 
 def assert_once(nodes: Nodes) -> None:
-    """No reading goes over a link a second time, unless the link came back in between."""
-    crossed: set[tuple[str, str, str]] = set()
+    """No reading goes over a link a second time, unless to say that it is in another result set, too, or the link came
+    back in between.
+    """
+    crossed: set[tuple[str, str, str, str]] = set()
     joins = {i: step for i, step in enumerate(nodes.script.steps) if isinstance(step, Join)}
     last = -1
     for crossing in nodes.crossings:
@@ -268,10 +270,14 @@ def assert_once(nodes: Nodes) -> None:
                 link = {joins[i].a, joins[i].b}
                 crossed = {one for one in crossed if {one[0], one[1]} != link}
         last = crossing.step
+        if isinstance(crossing.message, Unsubscribe):
+            gone = crossing.receiver, crossing.sender, crossing.message.id
+            crossed = {one for one in crossed if (one[0], one[1], one[3]) != gone}
         if isinstance(crossing.message, Reading):
-            key = crossing.sender, crossing.receiver, crossing.message.id
-            assert key not in crossed, f"step {last}: {key[2]} goes from {key[0]} to {key[1]} a second time"
-            crossed.add(key)
+            for result in crossing.message.results or ("",):
+                key = crossing.sender, crossing.receiver, crossing.message.id, result
+                assert key not in crossed, f"step {last}: {key[2]} goes from {key[0]} to {key[1]} a second time"
+                crossed.add(key)
 
 
 def assert_away(nodes: Nodes) -> None:
@@ -283,10 +289,14 @@ def assert_away(nodes: Nodes) -> None:
 
 
 def assert_still(nodes: Nodes, after: int) -> None:
-    """Nothing crosses for readings that nobody wants."""
+    """No reading crosses a link for nobody; what has crossed it may be named as a result of another operator."""
+    crossed: set[tuple[str, str, str]] = set()
     for crossing in nodes.crossings:
-        if crossing.step >= after and isinstance(nodes.script.steps[crossing.step], Tell):
-            assert not isinstance(crossing.message, Reading), f"step {crossing.step}: {crossing} for nobody"
+        if isinstance(crossing.message, Reading):
+            key = crossing.sender, crossing.receiver, crossing.message.id
+            if crossing.step >= after and isinstance(nodes.script.steps[crossing.step], Tell):
+                assert key in crossed, f"step {crossing.step}: {crossing} for nobody"
+            crossed.add(key)
 
 
 def assert_known(nodes: Nodes) -> None:

@@ -56,7 +56,9 @@ class HeldReadings(NamedTuple):
 class OperatorTables(NamedTuple):
     """Operators, their parts and the members of these, as runs: each array of starts has one entry more.
 
-    The members that stand for a row are ``row_member[row_start[row]:row_start[row + 1]]``.
+    The members that stand for a row are ``row_member[row_start[row]:row_start[row + 1]]``. ``member_group`` is -1, or
+    the number of a group: of operators that are ``parted``, which have two parts, readings of one group do not match
+    each other here, because whoever sent them has matched them.
     """
 
     row_start: NDArray[np.int64]
@@ -72,6 +74,8 @@ class OperatorTables(NamedTuple):
     owner: NDArray[np.int64]
     window: NDArray[np.int64]
     near: NDArray[np.float64]
+    member_group: NDArray[np.int64]
+    parted: NDArray[np.bool_]
 
 
 @_jit
@@ -237,7 +241,7 @@ def _complete(o: int, since: int, last: int, held: Any, operators: Any) -> bool:
 
 @_jit
 def _window(outs: Any, n: int, o: int, since: int, last: int, once: Any, held: Any, operators: Any) -> Any:
-    """Collect all readings of a complete window; where distances count, those near to readings of all other parts."""
+    """Collect all readings of a complete window; where distances or groups count, those that have partners by them."""
     first, end = operators.op_part[o], operators.op_part[o + 1]
     w, near = operators.owner[o], operators.near[o]
     for p in range(first, end):
@@ -252,10 +256,28 @@ def _window(outs: Any, n: int, o: int, since: int, last: int, once: Any, held: A
                     continue
                 if held.sent[r, s, w] if once[w] else held.told[m, s]:
                     continue
-                if near < np.inf and not _surrounded(r, p, o, since, last, held, operators):
+                if operators.parted[o]:
+                    if not _has_partner(m, first + end - 1 - p, o, since, last, held, operators):
+                        continue
+                elif near < np.inf and not _surrounded(r, p, o, since, last, held, operators):
                     continue
                 outs, n = _wanted(outs, n, m, r, s, once, held, operators)
     return outs, n
+
+
+@_jit
+def _has_partner(m: int, other: int, o: int, since: int, last: int, held: Any, operators: Any) -> bool:
+    """Whether the other of two parts has a reading in the window that is near and not of the same group."""
+    row, group = operators.member_row[m], operators.member_group[m]
+    for b in range(operators.part_member[other], operators.part_member[other + 1]):
+        r = operators.member_row[b]
+        if group >= 0 and operators.member_group[b] == group:
+            continue
+        if _has_reading(r, other, since, last, held, operators) and (
+            operators.near[o] == np.inf or _near(r, row, operators.near[o], held)
+        ):
+            return True
+    return False
 
 
 @_jit

@@ -34,6 +34,10 @@ class AskedOfNeighbour:
         """The operators that the neighbour was asked for."""
         return [operator for operator, _ in self._sent.values()]
 
+    def is_asked(self, id: str) -> bool:
+        """Whether the neighbour was asked for an operator of this id, which none that it was asked for covers."""
+        return id in self._sent
+
     @property
     def hidden(self) -> list[Operator]:
         """The operators that those in ``sent`` cover."""

@@ -33,7 +33,7 @@ from tidegate.overlay.messages import (
 from tidegate.overlay.operators import Operator
 from tidegate.overlay.strategy import Sends, Strategy, qualified
 
-__all__ = ["CorrelationRouting", "Routes", "along_paths", "for_results"]
+__all__ = ["CorrelationRouting", "RoutedOperator", "Routes", "along_paths", "for_results"]
 
 _SHORT = "an operator whose window is shorter than the time for which readings are held"
 
@@ -116,6 +116,10 @@ class CorrelationRouting(Strategy):
     def asks(self, operator: Operator) -> Sequence[Operator]:
         """The operators with which the correlator matches readings in place of an operator of a neighbour."""
         return (operator,)
+
+    def _is_named_again(self, operator: Operator) -> bool:
+        """Whether a neighbour that has a reading already must be told that it is a result of a new operator, too."""
+        return False
 
     def listeners(self, sender: str) -> Iterable[str]:
         """The neighbours to which an announcement from ``sender`` is passed on."""
@@ -205,7 +209,7 @@ class CorrelationRouting(Strategy):
         keys = [(sender, operator.id, k) for k in range(len(asked))]
         for key, join in zip(keys, asked, strict=True):
             self.correlator.add(key, self._owner[sender], join)
-        held = [found for key in keys for found in self.correlator.ask(key, now)]
+        held = [found for key in keys for found in self.correlator.ask(key, now, self._is_named_again(operator))]
         return [*self._placed(entry, sender), *self._results(held, now)]
 
     def _unsubscribe(self, id: str, sender: str, now: int) -> Sends:

@@ -42,6 +42,7 @@ class Correlator:
         self._holds: list[bool] = []
         self._free: list[int] = []
         self._operators: dict[Key, tuple[int, Operator]] = {}
+        self._decided: dict[Key, frozenset[str]] = {}
         self._keys: list[Key] = []
         self._row: dict[str, int] = {}
         self._readings: dict[int, Reading] = {}
@@ -106,7 +107,19 @@ class Correlator:
     def remove(self, key: Key) -> None:
         """Remove an operator that is no longer wanted."""
         del self._operators[key]
+        self._decided.pop(key, None)
         self._stale = True
+
+    def decide_elsewhere(self, key: Key, neighbours: frozenset[str]) -> bool:
+        """From now on an operator of two parts does not match readings from one of these neighbours with each other:
+        the neighbour does. Whether it matches any that it did not match before.
+        """
+        before = self._decided.get(key, frozenset())
+        if neighbours == before:
+            return False
+        self._decided[key] = neighbours
+        self._stale = True
+        return not before <= neighbours
 
     def changed(self) -> None:
         """Note that sensors came or went: which operators a reading is matched with must be found anew."""
@@ -147,14 +160,15 @@ class Correlator:
         self.compared += compared
         return self._found(ops, serials, n)
 
-    def ask(self, key: Key, now: int) -> list[tuple[Key, Reading]]:
-        """The readings among those held that a new operator wants."""
+    def ask(self, key: Key, now: int, again: bool = False) -> list[tuple[Key, Reading]]:
+        """The readings among those held that a new operator wants; with ``again`` also those that its owner has."""
         if not self._readings:
             return []
         if self._stale:
             self._arrange()
         limit = now - self._validity
-        return self._found(*ask(self._position[key], limit, self._stored, self._tables, self._is_holding, *self._out))
+        has_own = self._is_nobody if again else self._is_holding
+        return self._found(*ask(self._position[key], limit, self._stored, self._tables, has_own, *self._out))
 
     def forget(self, source: str) -> None:
         """Drop all readings of a sensor that has gone."""
@@ -197,8 +211,9 @@ class Correlator:
         self._position = {key: o for o, key in enumerate(self._keys)}
         member_row: list[int] = []
         part_member, part_op, op_part = [0], [], [0]
-        sides, emits = [], []
+        sides, emits, groups = [], [], list[int]()
         for o, (key, (_, operator)) in enumerate(self._operators.items()):
+            decided = {name: number for number, name in enumerate(sorted(self._decided.get(key, ())))}
             for i, part in enumerate(operator.parts):
                 for found in self._announced.addressed(part):
                     if not self._returns and key[0] and self._announced.direction(found.source) == key[0]:
@@ -206,6 +221,7 @@ class Correlator:
                     row = rows.setdefault(found.source, len(rows))
                     self._members[key, i, row] = len(member_row)
                     member_row.append(row)
+                    groups.append(decided.get(self._announced.direction(found.source), -1) if decided else -1)
                 part_member.append(len(member_row))
                 part_op.append(o)
                 sides.append((part.low, part.high))
@@ -233,8 +249,11 @@ class Correlator:
             owner=np.array([owner for owner, _ in wanted], np.int64),
             window=np.array([operator.window for _, operator in wanted], np.int64),
             near=np.array([inf if operator.near is None else operator.near for _, operator in wanted], np.float64),
+            member_group=np.array(groups, np.int64),
+            parted=np.array([bool(self._decided.get(key)) for key in self._keys], np.bool_),
         )
         self._is_once, self._is_holding = np.array(self._once, np.bool_), np.array(self._holds, np.bool_)
+        self._is_nobody = np.zeros(len(self._holds), np.bool_)
         self._stale = False
 
     def _drop_rows(self) -> None:

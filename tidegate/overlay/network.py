@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidegate.errors import SettingError, shown
 from tidegate.overlay.messages import LOCAL, Announce, Interest, Message, Publish, Reading, Revoke, Subscribe
@@ -21,19 +21,26 @@ __all__ = ["Network", "Traffic"]
 
 @dataclass(slots=True)
 class Traffic:
-    """What crossed a link in one direction; readings as often as they were part of a result set (§VI-B)."""
+    """What crossed a link in one direction; readings as often as they were part of a result set (§VI-B), or, with
+    ``once``, each once, whatever result sets it is in.
+    """
 
     messages: int = 0
     announcements: int = 0
     subscriptions: int = 0
     readings: int = 0
     bytes: int = 0
+    once: bool = False
+    crossed: set[tuple[str, str]] = field(default_factory=set, repr=False, compare=False)
 
     def count(self, message: Message) -> None:
         """One more message."""
         self.messages += 1
         self.bytes += size(message)
         match message:
+            case Reading() if self.once:
+                self.crossed.add((message.source, message.id))
+                self.readings = len(self.crossed)
             case Reading():
                 self.readings += len(message.results) or 1
             case Publish():
@@ -59,7 +66,7 @@ class Network:
             name: Node(name, others, strategy(name), lambda: self.clock, validity)
             for name, others in neighbours.items()
         }
-        self.links = {(a, b): Traffic() for a, node in self.nodes.items() for b in node.neighbours}
+        self.links = {(a, b): self._traffic(a) for a, node in self.nodes.items() for b in node.neighbours}
         for a, b in self.links:
             if (b, a) not in self.links:
                 raise SettingError("links in both directions", f"{shown(a)} → {shown(b)} only")
@@ -86,7 +93,7 @@ class Network:
         self._cut -= {(a, b), (b, a)}
         told: list[tuple[str, Message]] = []
         for one, other in ((a, b), (b, a)):
-            self.links.setdefault((one, other), Traffic())
+            self.links.setdefault((one, other), self._traffic(one))
             self._send(one, self.nodes[one].joined(other), told)
         return self._run(told)
 
@@ -96,6 +103,9 @@ class Network:
         for one, other in ((a, b), (b, a)):
             self._send(one, self.nodes[one].left(other), told)
         return self._run(told)
+
+    def _traffic(self, sender: str) -> Traffic:
+        return Traffic(once=self.nodes[sender].strategy.crosses_once)
 
     def _send(self, sender: str, sends: Sends, told: list[tuple[str, Message]]) -> None:
         for to, message in sends:

@@ -29,6 +29,8 @@ class Strategy(ABC):
     """What every strategy offers to its node. A strategy knows neither bytes nor whether links are cut."""
 
     name: ClassVar[str]
+    crosses_once: ClassVar[bool] = False
+    """Whether a reading that crosses a link again only says in which further result sets it is."""
 
     @abstractmethod
     def enter(self, node: str, validity: int) -> None:
