@@ -221,7 +221,7 @@ class Correlator:
                     row = rows.setdefault(found.source, len(rows))
                     self._members[key, i, row] = len(member_row)
                     member_row.append(row)
-                    groups.append(decided.get(self._announced.direction(found.source), -1) if decided else -1)
+                    groups.append(decided.get(self._announced.direction(found.source) or "", -1) if decided else -1)
                 part_member.append(len(member_row))
                 part_op.append(o)
                 sides.append((part.low, part.high))

@@ -27,9 +27,13 @@ def left_open() -> list[str]:
                 "random relay; relays are a random recursive tree. The paper says that they are neighbours.",
                 "**Full result sets** (centralized, naive) and **per subscription** (operator placement): every "
                 "operator sends its own copy, so a reading is one event of load for each operator and link.",
-                "**Binary joins.** A multi-join of n attributes becomes a ring of n binary joins, each attribute once "
-                "the main one and once the filter of its neighbour. The paper does not say which pairs are taken; with "
-                "more pairs there would be fewer false positives and more operators.",
+                "**Binary joins.** The paper does not say into which pairs a multi-join is split. Here it is measured "
+                "twice: with a ring, in which each attribute is once the main one and once the filter of its "
+                "neighbour, and with all pairs. A reading passes if *one* of its joins holds, so with more pairs there "
+                "are more false positives.",
+                "**Where joins are decided.** Where the streams of the two sensors meet; from there on the readings "
+                "of the result set are only routed, tagged with the operators in whose result sets they are. A join "
+                "that another one covers is decided where it was found to be covered, from what arrives there.",
                 "**Order of arrival.** In the paper nodes are faster or slower by chance; here a subscription has "
                 "arrived everywhere before the next one comes, and so has a reading.",
                 "**Data.** Which stations and which days were replayed is not said. Here, for each seed, random "
@@ -39,9 +43,10 @@ def left_open() -> list[str]:
                 "would match, since the paper's subscriptions all have matching events. An ambient temperature of "
                 "exactly −1, which looks like the mark of a failed sensor, is left in like all spikes.",
                 "**Rivals** run on the same node, with the same stores, the same check of covering pairs and the same "
-                "rule that a reading crosses a link once per neighbour where Table II says so. Operators are compared "
-                "before they are sent, not where they arrive, for all alike. A binary join whose main part is asked "
-                "for anyway is not sent, which spares multi-join a few operators.",
+                "rule that a reading crosses a link once per neighbour where Table II says so: of multi-join, a "
+                "message that only names a further operator for a reading that has crossed is no event of load. "
+                "Operators are compared before they are sent, not where they arrive, for all alike. A binary join both "
+                "of whose sensors are asked for anyway is not sent, which spares multi-join a few operators.",
             )
         ),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from bench.papers.filter_split_forward.rows import EXACT, JOIN, Series
+from bench.papers.filter_split_forward.rows import EXACT, JOINS, Series
 
 __all__ = ["Below", "Claim", "Complete", "Level", "Ordered", "Wider"]
 
@@ -50,7 +50,7 @@ class Wider(Claim):
     metric: str
     wide: str
     narrow: str
-    more: tuple[Series, ...] = (JOIN,)
+    more: tuple[Series, ...] = JOINS
     less: Series = EXACT
 
 

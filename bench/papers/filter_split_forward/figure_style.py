@@ -8,7 +8,16 @@ from typing import Literal
 from matplotlib.axes import Axes
 
 from bench.papers.filter_split_forward.confidence import Estimate
-from bench.papers.filter_split_forward.rows import CENTRALIZED, EXACT, JOIN, NAIVE, PLACEMENT, PROBABILISTIC, Series
+from bench.papers.filter_split_forward.rows import (
+    ALL_PAIRS,
+    CENTRALIZED,
+    EXACT,
+    NAIVE,
+    PLACEMENT,
+    PROBABILISTIC,
+    RING,
+    Series,
+)
 
 __all__ = ["BAND", "LOOKS", "SETUP_LOOKS", "across", "line", "span"]
 
@@ -17,7 +26,8 @@ LOOKS: dict[Series, tuple[str, str, Literal["-", "--"]]] = {
     CENTRALIZED: ("#CC79A7", "D", "-"),
     NAIVE: ("#000000", "^", "-"),
     PLACEMENT: ("#E69F00", "v", "-"),
-    JOIN: ("#0072B2", "s", "-"),
+    RING: ("#0072B2", "s", "-"),
+    ALL_PAIRS: ("#56B4E9", "P", "-"),
     PROBABILISTIC: ("#009E73", "o", "--"),
     EXACT: ("#D55E00", "o", "-"),
 }

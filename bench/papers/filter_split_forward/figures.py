@@ -29,9 +29,10 @@ from bench.papers.filter_split_forward.rows import (
     CENTRALIZED,
     EXACT,
     FIGURES,
-    JOIN,
+    JOINS,
     PLACEMENT,
     PROBABILISTIC,
+    RING,
     SETUPS,
     Cells,
     Series,
@@ -130,7 +131,7 @@ def _loads(cells: Cells, number: int, said: list[Finding]) -> Figure | None:
 def _saved(axes: Axes, cells: Cells, setup: str, metric: str) -> None:
     """By how many per cent filter-split-forward is below those that come nearest to it."""
     axes.set_title("filter-split-forward (exact) is below …", loc="left", fontsize=10)
-    for rival in (PLACEMENT, JOIN):
+    for rival in (PLACEMENT, *JOINS):
         found = {n: estimate(by_seed.values()) for n, by_seed in cells.reductions(setup, EXACT, rival, metric).items()}
         if found:
             line(axes, found, *LOOKS[rival], f"… {rival.name}")
@@ -212,11 +213,11 @@ def _selectivity(cells: Cells) -> Figure | None:
             at = (point.wanted, point.reduction.mean)
             axes.annotate(f"× {point.scale:g}", at, (6, 6), textcoords="offset points", fontsize=9)
         for claim in (each for each in PAPER if isinstance(each, Below) and each.setup == setup):
-            if claim.metric == "publication_load":
+            if claim.metric == "publication_load" and claim.more == (RING,):
                 label = f"the paper's {span(claim.low, claim.high)} %"
                 axes.axhspan(claim.low, claim.high, color=BAND, zorder=0, label=label)
     axes.set_xlabel("of the readings of the sensors it names, a subscription wants, per cent")
-    axes.set_ylabel("filter-split-forward (exact)\nbelow multi-join, per cent")
+    axes.set_ylabel("filter-split-forward (exact)\nbelow multi-join (ring), per cent")
     axes.margins(0.08)
     axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower left", ncols=2, fontsize=9)

@@ -10,10 +10,11 @@ from bench.papers.filter_split_forward.claim_kinds import Below, Complete, Level
 from bench.papers.filter_split_forward.rows import (
     CENTRALIZED,
     EXACT,
-    JOIN,
+    JOINS,
     NAIVE,
     PLACEMENT,
     PROBABILISTIC,
+    RING,
     SETUPS,
     Cells,
     Row,
@@ -75,7 +76,7 @@ def _margin(found: Finding, claim: Below) -> list[str]:
 
 def _readings(cells: Cells, setup: str) -> list[str]:
     """How much of multi-join's traffic there was to save, and how much of all readings subscriptions want."""
-    ours, theirs = _most(cells, setup, EXACT), _most(cells, setup, JOIN)
+    ours = _most(cells, setup, EXACT)
     if not ours:
         return []
     count, share = ours[0]["subscriptions"], _mean(ours, wanted)
@@ -83,14 +84,16 @@ def _readings(cells: Cells, setup: str) -> list[str]:
         f"In {SETUPS[setup]}, with {count:,} subscriptions, a user is told {share:.1f} % of the readings of the "
         "sensors that the subscription names."
     ]
-    if theirs and theirs[0]["subscriptions"] == count:
-        load, rival = (_mean(rows, lambda row: row["publication_load"]) for rows in (ours, theirs))
-        if rival:
-            lines.append(
-                f"There multi-join forwards {rival:,.0f} readings over links and filter-split-forward {load:,.0f}; "
-                f"what multi-join need not have forwarded is {100 * (1 - load / rival):.1f} % of its load."
-            )
-        lines += _links(ours, theirs)
+    for join in JOINS:
+        theirs = _most(cells, setup, join)
+        if theirs and theirs[0]["subscriptions"] == count:
+            load, rival = (_mean(rows, lambda row: row["publication_load"]) for rows in (ours, theirs))
+            if rival:
+                lines.append(
+                    f"There {join.name} forwards {rival:,.0f} readings over links and filter-split-forward "
+                    f"{load:,.0f}; what it need not have forwarded is {100 * (1 - load / rival):.1f} % of its load."
+                )
+            lines += _links(join, ours, theirs)
     return [*lines, *_selective(cells)]
 
 
@@ -103,13 +106,13 @@ def _selective(cells: Cells) -> list[str]:
         steps = [b.reduction.mean - a.reduction.mean for a, b in pairwise(points)]
         trend = "falls" if all(step < 0 for step in steps) else "rises" if all(step > 0 for step in steps) else "varies"
         lines.append(
-            f"In {SETUPS[setup]}, with {count:,} subscriptions, the reduction against multi-join {trend} as "
+            f"In {SETUPS[setup]}, with {count:,} subscriptions, the reduction against {RING.name} {trend} as "
             f"subscriptions want more of the readings: {told} of them."
         )
     return lines
 
 
-def _links(ours: list[Row], theirs: list[Row]) -> list[str]:
+def _links(join: Series, ours: list[Row], theirs: list[Row]) -> list[str]:
     """On how many links the two carry the same: there nothing could be saved."""
     same, busy, crossed, total = 0, 0, 0, 0
     by_seed = {row["seed"]: row for row in ours}
@@ -125,7 +128,7 @@ def _links(ours: list[Row], theirs: list[Row]) -> list[str]:
     if not busy:
         return []
     return [
-        f"On {100 * same / busy:.0f} % of the directed links over which multi-join forwards readings, with "
+        f"On {100 * same / busy:.0f} % of the directed links over which {join.name} forwards readings, with "
         f"{100 * crossed / total:.0f} % of its load, filter-split-forward forwards no fewer."
     ]
 
@@ -133,7 +136,7 @@ def _links(ours: list[Row], theirs: list[Row]) -> list[str]:
 def _covering(cells: Cells, setup: str) -> list[str]:
     """What pairwise covering and set filtering each take off the load of no filtering at all."""
     parts = []
-    for series in (PLACEMENT, JOIN, PROBABILISTIC, EXACT):
+    for series in (PLACEMENT, *JOINS, PROBABILISTIC, EXACT):
         of = cells.reductions(setup, series, NAIVE, "subscription_load")
         if of:
             count = max(of)

@@ -1,4 +1,4 @@
-"""How the reduction against multi-join depends on how much of the readings subscriptions want.
+"""How the reduction against multi-join, with a ring of pairs, depends on how much of the readings subscriptions want.
 
 The paper calls its subscriptions medium selective and says no more; a sweep may measure one set-up again with all
 ranges narrower or wider. Computes from rows; draws nothing.
@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from bench.papers.filter_split_forward.confidence import Estimate, estimate
-from bench.papers.filter_split_forward.rows import EXACT, JOIN, SETUPS, Cells, Row, Series
+from bench.papers.filter_split_forward.rows import EXACT, RING, SETUPS, Cells, Row, Series
 from bench.papers.filter_split_forward.topology import SETUPS as NETWORKS
 from bench.papers.markdown import paragraph, table
 
@@ -31,7 +31,7 @@ def selectivity(cells: Cells) -> dict[str, tuple[int, list[Point]]]:
     """By set-up: the number of subscriptions, and a point for each scale that both lines have rows of."""
     found = {}
     for setup in cells.setups:
-        ours, theirs = ({(scale, *_key(row)): row for scale, row in _rows(cells, setup, s)} for s in (EXACT, JOIN))
+        ours, theirs = ({(scale, *_key(row)): row for scale, row in _rows(cells, setup, s)} for s in (EXACT, RING))
         scaled = {key[1] for key in ours.keys() & theirs.keys() if key[0] != 1}
         if scaled:
             count = max(scaled)
@@ -78,7 +78,7 @@ def section(cells: Cells, drawn: bool) -> list[str]:
                 "by a scale. *Wanted* is the share of the readings of the sensors that a subscription names that its "
                 "user is told."
             ),
-            table(["scale", "wanted, %", "multi-join", "filter-split-forward, exact", "below, %", "±"], lines),
+            table(["scale", "wanted, %", RING.name, "filter-split-forward, exact", "below, %", "±"], lines),
         ]
     if not parts:
         return []

@@ -26,7 +26,7 @@ __all__ = ["ROUNDS", "WINDOW", "Workload", "truth", "workload"]
 #: δt of all subscriptions: five minutes, in microseconds.
 WINDOW = 300_000_000
 #: Reporting intervals that are replayed unless another number is asked for.
-ROUNDS = 20
+ROUNDS = 60
 
 #: How often ranges are drawn until something matches: the paper made sure that each subscription has matching events.
 _DRAWS = 10_000
