@@ -30,7 +30,7 @@ from bench.papers.filter_split_forward.replay import replay
 from bench.papers.filter_split_forward.results_folder import ResultsFolder
 from bench.papers.filter_split_forward.simulate import CONTENDERS, SCHEMA, Cell, plan
 from bench.papers.filter_split_forward.topology import SETUPS
-from bench.papers.filter_split_forward.workload import workload
+from bench.papers.filter_split_forward.workload import ROUNDS, workload
 from bench.sensorscope import FOLDER
 from tidegate import __version__
 from tidegate.cli.progress import progress
@@ -66,7 +66,9 @@ def _parser() -> ArgumentParser:
     run.add_argument("--strategy", action="append", help="only this strategy (naive, …); may be given several times")
     run.add_argument("--seeds", type=int, help="networks and workloads drawn for each point; 5, or 2 with --quick")
     run.add_argument(
-        "--rounds", type=_at_least(1), help="reporting intervals that are replayed; 20, or 15 with --quick"
+        "--rounds",
+        type=_at_least(1),
+        help=f"reporting intervals that are replayed; {ROUNDS}, or {simulate.QUICK_ROUNDS} with --quick",
     )
     run.add_argument("--quick", action="store_true", help="few and small networks: less than a minute")
     run.add_argument("--json", action="store_true", help="print as JSON, for programs")
@@ -83,7 +85,9 @@ def _parser() -> ArgumentParser:
     show.add_argument("--strategy", default="filter-split-forward", help="the strategy")
     show.add_argument("--subscriptions", type=_at_least(0), default=300, help="how many subscriptions")
     show.add_argument("--seed", type=_at_least(0), default=1, help="which network and workload")
-    show.add_argument("--rounds", type=_at_least(1), default=20, help="reporting intervals that are replayed")
+    show.add_argument(
+        "--rounds", type=_at_least(1), default=ROUNDS, help=f"reporting intervals that are replayed; {ROUNDS}"
+    )
 
     for each in (run, show):
         each.add_argument("--data", type=Path, help="the folder of SensorScope's files")

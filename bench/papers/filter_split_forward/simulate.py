@@ -26,7 +26,7 @@ from tidegate.overlay.strategies import Centralized, FilterSplitForward, MultiJo
 from tidegate.overlay.strategy import Strategy
 from tidegate.subscriptions.bulk import without_garbage_collection
 
-__all__ = ["CONTENDERS", "SCHEMA", "Cell", "measure", "plan"]
+__all__ = ["CONTENDERS", "QUICK_ROUNDS", "SCHEMA", "Cell", "measure", "plan"]
 
 #: A strategy and what hides its operators. The paper's own decides by random points; which pairs its multi-join joins
 #: the paper does not say: a ring of them, or all.
@@ -88,7 +88,7 @@ SCHEMA = pa.schema(
 
 # Of set-ups that --quick takes, and what of them.
 _QUICK = ("small", "medium")
-_QUICK_COUNTS, _QUICK_ROUNDS = (100, 300), 15
+_QUICK_COUNTS, QUICK_ROUNDS = (100, 300), 15
 
 # How selective subscriptions are decides how much the rivals differ: the medium set-up again, with other ranges.
 _SCALES = (0.5, 2.0, 4.0)
@@ -123,7 +123,7 @@ def plan(
             raise SettingError(f"one of {', '.join(SETUPS)}", shown(name))
     if seeds < 1:
         raise SettingError("at least 1 seed", shown(seeds))
-    rounds = rounds or (_QUICK_ROUNDS if quick else ROUNDS)
+    rounds = rounds or (QUICK_ROUNDS if quick else ROUNDS)
     cells = [
         Cell(name, strategy, subsumption, count, seed, rounds)
         for name in setups
