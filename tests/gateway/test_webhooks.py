@@ -187,3 +187,22 @@ def test_the_webhooks_of_a_principal_go_with_it(broker, ann):
     with broker.client("root", "administrator") as root:
         assert root.delete("/v1/principals/ann").status_code == 204
     assert broker.broker.webhooks.all() == []
+
+
+def test_a_removal_of_a_principal_that_was_interrupted_is_repeated(broker, ann):
+    """What is left of it goes; only where nothing is left there is nothing to remove."""
+    ann.put("/v1/webhooks/hook", json={"url": URL})
+    body = {"where": "n > 1", "deliver": {"webhook": "hook"}}
+    assert ann.put("/v1/subscriptions/s", json=body).status_code == 201
+    broker.broker.principals.remove("ann")
+    assert broker.broker.webhooks.all() == []  # at the same moment, however it was removed
+    late = {"batch": None, "secret": None, "most": 9}
+    broker.broker.webhooks.put("ann", "late", URL, **late)  # by a request that was under way
+    with broker.client("root", "administrator") as root:
+        assert broker.broker.registry.registered("ann") is not None
+        assert root.delete("/v1/principals/ann").status_code == 204
+        assert broker.broker.registry.registered("ann") is None
+        assert broker.broker.webhooks.all() == []
+        broker.broker.webhooks.put("ann", "late", URL, **late)
+        assert root.delete("/v1/principals/ann").status_code == 204
+        assert root.delete("/v1/principals/ann").status_code == 404

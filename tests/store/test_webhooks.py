@@ -14,6 +14,7 @@ from tests.formats.write import unpacked
 from tidegate.errors import ConflictError, SettingError
 from tidegate.store.database import Database
 from tidegate.store.database_url import address
+from tidegate.store.principals import Principals
 from tidegate.store.registry import Registry
 from tidegate.store.schema import SchemaPart
 from tidegate.store.webhook_secrets import made
@@ -88,7 +89,8 @@ def test_each_principal_has_its_own_and_so_many_at_most(url):
         assert len(webhooks.all()) == 4
         webhooks.dead.add("ann", "a", DeadLetters("e", 1, 9, "x", NOW))
         webhooks.ask_replay("ann", "a", "e", 1, 9)
-        webhooks.remove_all("ann")
+        with Principals(url) as principals:
+            principals.remove("ann")
         assert [(one.principal, one.name) for one in webhooks.all()] == [("bob", "a")]
         assert webhooks.replays() == webhooks.dead.page("ann", "a", 0, 9) == []
 

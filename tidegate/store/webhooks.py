@@ -27,7 +27,6 @@ from tidegate.store.registry_tables import ROWS, findable, tick
 from tidegate.store.version_readers import now
 from tidegate.store.webhook_tables import (
     CHANGES,
-    DEAD,
     ENDPOINTS,
     REPLAYS,
     STATES,
@@ -37,6 +36,7 @@ from tidegate.store.webhook_tables import (
     Webhook,
     next_change,
     prepare,
+    remove_endpoints,
     replay_of,
     webhook_of,
 )
@@ -153,23 +153,9 @@ class StoredWebhooks(Closing):
             if named is not None:
                 got = f"one that {shown(named)} delivers to"
                 raise ConflictError("a webhook that no subscription delivers to", got, f"webhook {shown(name)}")
-            return self._remove(connection, _whose(principal, name))
+            return remove_endpoints(connection, _whose(principal, name))
 
         return self._database.write(work)
-
-    def remove_all(self, principal: str) -> None:
-        """Remove all endpoints of a principal, which is removed itself."""
-        self._database.write(lambda connection: self._remove(connection, ENDPOINTS.c.principal == principal))
-
-    def _remove(self, connection: Connection, which: ColumnElement[bool]) -> bool:
-        gone = connection.execute(select(ENDPOINTS.c.principal, ENDPOINTS.c.name).where(which)).all()
-        for principal, name in gone:
-            for table in (DEAD, REPLAYS, ENDPOINTS):
-                mine = table.c.principal == principal, table.c.name == name
-                connection.execute(delete(table).where(*mine))
-        if gone:
-            next_change(connection)
-        return bool(gone)
 
     def _change(self, connection: Connection, principal: str, name: str, **values: object) -> None:
         revision = next_change(connection)
