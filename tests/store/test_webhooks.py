@@ -129,6 +129,30 @@ def test_secrets_are_chosen_once_and_are_in_no_text(tmp_path):
             assert rotated.secret not in shown
 
 
+def test_a_rotation_may_be_repeated_and_ends_no_secret_that_a_receiver_may_still_have(tmp_path):
+    moment = [NOW]
+    with StoredWebhooks(tmp_path / "registry.db", clock=lambda: moment[0]) as webhooks:
+        first, second, third = put(webhooks).webhook.secret, made(), made()
+        rotated = webhooks.rotate("ann", "hook", second, 60.0)
+        changes = webhooks.changes
+        assert webhooks.rotate("ann", "hook", second, 60.0) == webhooks.rotate("ann", "hook", second, 0) == rotated
+        with pytest.raises(ConflictError, match="overlap 0") as caught:
+            webhooks.rotate("ann", "hook", third, 60.0)
+        assert third not in str(caught.value)
+        assert webhooks.find("ann", "hook").secrets_at(NOW) == (second, first)
+        assert webhooks.changes == changes
+        moment[0] += 60_000_000
+        assert webhooks.rotate("ann", "hook", third, 60.0).secrets_at(moment[0]) == (third, second)
+        assert webhooks.rotate("ann", "hook", first, 0).secrets_at(moment[0]) == (first,)
+
+
+def test_to_verify_what_is_not_there_is_no_change(tmp_path):
+    with StoredWebhooks(tmp_path / "registry.db") as webhooks:
+        changes = webhooks.changes
+        assert webhooks.ask_verification("ann", "hook") is None
+        assert webhooks.changes == changes
+
+
 def test_old_secrets_are_removed_from_the_database(tmp_path):
     moment = [NOW]
     with StoredWebhooks(tmp_path / "registry.db", clock=lambda: moment[0]) as webhooks:

@@ -114,16 +114,21 @@ class StoredWebhooks(Closing):
         return self._database.write(work)
 
     def rotate(self, principal: str, name: str, secret: str | None, overlap: float) -> Webhook | None:
-        """Give an endpoint this secret, or a new one; the one before signs as well for so many seconds. None if there
-        is no such endpoint.
+        """Give an endpoint this secret, or a new one; the one before signs as well for so many seconds. One that has
+        this secret already stays as it is. None if there is no such endpoint.
+
+        Two secrets sign at most: while an old one does, another rotation is refused unless it has no overlap.
         """
         if secret is not None:
             webhook_secrets.key_of(secret)
 
         def work(connection: Connection) -> Webhook | None:
             there = self._find(connection, principal, name)
-            if there is None:
-                return None
+            if there is None or there.secret == secret:
+                return there
+            if overlap and len(there.secrets_at(self._clock())) > 1:
+                expected = "a webhook whose old secret signs no more, or a rotation with overlap 0, which ends both"
+                raise ConflictError(expected, "one that is being rotated", f"webhook {shown(name)}")
             until = self._clock() + int(overlap * _SECOND) if overlap else None
             old = there.secret if overlap else None
             new = {"secret": secret or webhook_secrets.made(), "old_secret": old, "old_until": until}
@@ -136,6 +141,8 @@ class StoredWebhooks(Closing):
         """Have an endpoint verified anew and now, whatever became of it. None if there is no such endpoint."""
 
         def work(connection: Connection) -> Webhook | None:
+            if self._find(connection, principal, name) is None:
+                return None
             self._change(connection, principal, name, **_row(Progress()))
             return self._find(connection, principal, name)
 
