@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import orjson
 import pytest
 
 from tests.webhooks.one_endpoint import NOW, Pages, Posts, item, left_out, turns, webhook
+from tidegate.broker.encoded_items import EncodedItem
 from tidegate.store.webhook_tables import Batch, Progress, Replay
 from tidegate.webhooks.endpoint_states import Failure, State
+from tidegate.webhooks.post_rooms import Room
+from tidegate.webhooks.posted_bodies import posted_body
 from tidegate.webhooks.posting import PostOutcome
 
 
@@ -164,6 +168,45 @@ def test_what_is_left_out_is_told_again_as_far_as_a_replay_reaches(type):
     assert posts.ids == ["e-2", "e-3-5"]
     last = {"type": type, "from": 3, "number" if type == "skipped" else "to": 5, "reason": "unpublished"}
     assert (posts.bodies[-1], records.steps) == (last, [5])
+
+
+def test_challenges_resolve_names_beside_those_that_fail_and_deliveries_do_not():
+    posts = Posts()
+    turns(Pages(1), posts, lambda delivery: None, webhook(state=State.UNVERIFIED), count=2)
+    assert posts.networks == [Room.FAILING, Room.QUICK]
+
+
+def test_a_challenge_waits_for_a_moment_after_the_one_before_however_it_is_asked_for():
+    pages, posts = Pages(0), Posts()
+    first = webhook(state=State.UNVERIFIED)
+
+    def work(delivery):
+        assert delivery.due_in == 0
+
+        def then():
+            posts.then = lambda: None
+            delivery.change(webhook("https://example.com/b", 2, State.UNVERIFIED))
+
+        posts.then = then
+
+    delivery, _ = turns(pages, posts, work, first, count=3)
+    assert (posts.made, delivery.due_in) == ([("/a", "url_verification")], 2.0)
+    delivery.change(webhook(revision=3, state=State.UNVERIFIED))
+    assert delivery.due_in == 2.0
+    delivery.change(webhook(revision=4))
+    assert delivery.due_in == 0
+
+
+def test_a_subject_that_is_too_long_for_a_header_is_left_out():
+    def headers(id):
+        publication = {"source": "hut", "id": id}
+        body = {"number": 1, "type": "notification", "publication": publication}
+        return dict(posted_body(webhook(), "e", [EncodedItem("notification", 1, orjson.dumps(body))]).headers)
+
+    assert headers("p%1")["ce-subject"] == "hut/p%25251"
+    assert len(headers("x" * 1020)["ce-subject"]) == 1024
+    for id in ("x" * 1021, "č" * 1000):
+        assert "ce-subject" not in headers(id)
 
 
 def test_an_endpoint_that_was_removed_and_made_again_is_sent_nothing_again():

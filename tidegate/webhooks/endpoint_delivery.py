@@ -79,16 +79,20 @@ class EndpointDelivery:
         self.is_removed = False
         self._is_slow = self._replayed_last = False
         self._noted_at = float("-inf")
+        self._challenged_at: int | None = None
         self._url: WebhookUrl | None = None
         self._read_url()
 
     def change(self, webhook: Webhook) -> None:
-        """Go on with what was changed; nothing is sent in the old way any more. An endpoint that was removed and made
-        again has nothing to be sent again.
+        """Go on with what was changed; nothing is sent in the old way any more. A challenge waits a moment after the one
+        before. An endpoint that was removed and made again has nothing to be sent again.
         """
         if webhook.created != self.webhook.created:
             self.replays = []
         self.webhook, self.progress = webhook, webhook.progress
+        if self.progress.state == State.UNVERIFIED and self._challenged_at is not None:
+            due_at = self._challenged_at + int(self._parts.schedule.first * _SECOND)
+            self.progress = self.progress._replace(retry_at=max(due_at, self.progress.retry_at or 0))
         self._read_url()
 
     def _read_url(self) -> None:
@@ -130,7 +134,7 @@ class EndpointDelivery:
             if self.due_in != 0:
                 return False
             if self.progress.state == State.UNVERIFIED:
-                return await self._verify(room)
+                return await self._verify()
             if self.replays and not self._replayed_last:
                 self._replayed_last = True
                 return await self._replay(room, place)
@@ -268,11 +272,14 @@ class EndpointDelivery:
 
     # --- verification -----------------------------------------------------------------------------------------------
 
-    async def _verify(self, room: Room) -> bool:
-        """Ask the endpoint whether it wants what is sent; whether it does."""
+    async def _verify(self) -> bool:
+        """Ask the endpoint whether it wants what is sent; whether it does. Its name is resolved apart: nobody knows yet
+        whether there is such a name, and anybody may ask for this as often as they like.
+        """
         challenge, webhook = secrets.token_urlsafe(24), self.webhook
         headers = [("content-type", "application/json")]
-        outcome = await self._post(f"verify-{secrets.token_hex(8)}", challenge_body(challenge), headers, room)
+        self._challenged_at = self._parts.clock()
+        outcome = await self._post(f"verify-{secrets.token_hex(8)}", challenge_body(challenge), headers, Room.FAILING)
         failure, cause = outcome.failure, outcome.cause
         if failure is None and not echoes(outcome.body, challenge):
             failure, cause = Failure("the challenge did not come back"), "unanswered"

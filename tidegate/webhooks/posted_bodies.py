@@ -21,6 +21,8 @@ from tidegate.webhooks.item_ranges import first_number, is_range
 __all__ = ["PostedBody", "challenge_body", "posted_body", "taken_together"]
 
 _TYPE = "tidegate."
+#: Characters of a subject: a publisher may choose long names, and receivers refuse headers that are too long.
+_LONGEST_SUBJECT = 1024
 #: Attributes of a publication by which a trace goes on, and what they must look like (W3C Trace Context).
 _TRACE = {
     "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
@@ -73,7 +75,9 @@ def _described(item: dict[str, Any]) -> list[tuple[str, str]]:
     publication = item.get("publication", {})
     if "id" in publication and "source" in publication:
         names = publication["source"], publication["id"]
-        found.append(("ce-subject", _in_header("/".join(quote(name, safe="") for name in names))))
+        subject = _in_header("/".join(quote(name, safe="") for name in names))
+        if len(subject) <= _LONGEST_SUBJECT:
+            found.append(("ce-subject", subject))
     for name, form in _TRACE.items():
         value = publication.get("attributes", {}).get(name)
         if isinstance(value, str) and form.fullmatch(value):
