@@ -206,3 +206,19 @@ def test_a_removal_of_a_principal_that_was_interrupted_is_repeated(broker, ann):
         broker.broker.webhooks.put("ann", "late", URL, **late)
         assert root.delete("/v1/principals/ann").status_code == 204
         assert root.delete("/v1/principals/ann").status_code == 404
+
+
+def test_the_audit_says_who_posts_where_and_no_secret(ann, caplog):
+    caplog.set_level(logging.INFO, "tidegate.audit")
+    mine = made()
+    ann.put("/v1/webhooks/hook", json={"url": f"{URL}/a-path-nobody-knows", "secret": mine})
+    rotated = ann.post("/v1/webhooks/hook/rotate", json={}).json()["secret"]
+    ann.post("/v1/webhooks/other/rotate", json={})
+    ann.delete("/v1/webhooks/hook")
+    lines = [json.loads(record.message) for record in caplog.records if record.name == "tidegate.audit"]
+    assert [(line["what"], line["principal"], line["name"], line.get("host")) for line in lines] == [
+        ("put webhook", "ann", "hook", "example.com"),
+        ("rotate webhook", "ann", "hook", None),
+        ("remove webhook", "ann", "hook", None),
+    ]
+    assert not any(secret in str(lines) for secret in (mine, rotated, "a-path-nobody-knows"))
