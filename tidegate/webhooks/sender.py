@@ -21,7 +21,7 @@ import httpcore
 from tidegate.broker.open_queues import OpenQueues
 from tidegate.broker.webhook_url import rules_of
 from tidegate.delivery_options import destination_of
-from tidegate.errors import SettingError, TidegateError
+from tidegate.errors import TidegateError
 from tidegate.runs.webhooks_section import WebhooksSection
 from tidegate.store.version_readers import now
 from tidegate.store.webhook_tables import Replay, Webhook
@@ -34,6 +34,7 @@ from tidegate.webhooks.posting import Patience, Poster
 from tidegate.webhooks.queue_pages import QueuePages
 from tidegate.webhooks.sender_counts import SenderCounts
 from tidegate.webhooks.sender_records import SenderRecords
+from tidegate.webhooks.trusted_authorities import trust_authorities
 
 __all__ = ["Sender"]
 
@@ -310,10 +311,5 @@ def _behind(by_number: Mapping[int, _Key], before: Mapping[int, _Key], grown: Co
 def _tls(section: WebhooksSection) -> ssl.SSLContext:
     """How certificates of receivers are judged: by the authorities that everybody trusts, and those of the file."""
     context = httpcore.default_ssl_context()
-    if section.authorities is not None:
-        try:
-            context.load_verify_locations(section.authorities)
-        except (OSError, ssl.SSLError) as error:
-            said = error.strerror or str(error)
-            raise SettingError("a file of certificates in PEM as authorities", said, section.authorities) from None
+    trust_authorities(context, section)
     return context
