@@ -101,7 +101,7 @@ class Records:
     """Notes how endpoints stand, how far replays are, and what is given up."""
 
     def __init__(self):
-        self.noted, self.steps, self.buried = [], [], []
+        self.noted, self.steps, self.buried, self.unburied = [], [], [], []
 
     def note(self, webhook, progress):
         self.noted.append((webhook.revision, progress.state))
@@ -110,8 +110,8 @@ class Records:
         self.buried.append((letters.begin, letters.upto))
         return Forgotten(0, 0)
 
-    async def unbury(self, *given):
-        pass
+    async def unbury(self, webhook, epoch, begin, upto):
+        self.unburied.append((begin, upto))
 
     async def step_replay(self, replay, position):
         self.steps.append(position)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.webhooks.one_endpoint import NOW, Pages, Posts, item, left_out, turns, webhook
 from tidegate.broker.encoded_items import EncodedItem
+from tidegate.errors import StoreError
 from tidegate.store.webhook_tables import Batch, Progress, Replay
 from tidegate.webhooks.endpoint_states import Failure, State
 from tidegate.webhooks.post_rooms import Room
@@ -134,6 +135,33 @@ def test_a_batch_whose_last_is_young_does_not_keep_its_first_for_ever():
     one = webhook(batch=Batch(5, 10_000), progress=DEAD)
     _, records = turns(pages, posts, lambda delivery: None, one, count=2)
     assert records.buried == [(1, 5), (6, 7)]
+
+
+def test_an_endpoint_waits_also_while_what_is_given_up_cannot_be_written_down():
+    pages, posts = Pages(1), Posts()
+    pages.at = lambda number: FOUR_DAYS
+    posts.outcomes.append(BROKEN)
+    deliveries = []
+
+    async def bury(*given):
+        raise StoreError("room to write", "none")
+
+    def work(delivery):
+        deliveries.append(delivery)
+        delivery._parts.records.bury = bury
+
+    with pytest.raises(StoreError):
+        turns(pages, posts, work, webhook(progress=DEAD))
+    assert (deliveries[0].progress.failures, deliveries[0].due_in, pages.acknowledged) == (10, 1024.0, 0)
+
+
+def test_what_waits_is_not_listed_as_dead_although_the_sender_was_killed_right_after_it_was():
+    pages, posts = Pages(5), Posts()
+    pages.acknowledged = 2
+    _, records = turns(pages, posts, lambda delivery: None, webhook(progress=DEAD), count=2)
+    assert records.unburied == [(3, 2**63 - 1)]
+    _, records = turns(Pages(5), posts, lambda delivery: None)
+    assert records.unburied == []  # nothing is given up by one that has not failed
 
 
 def test_batches_of_other_numbers_have_other_ids():

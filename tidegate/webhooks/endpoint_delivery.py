@@ -51,6 +51,7 @@ _SECOND = 1_000_000
 _PAGE, _FRESH = 32, 1.0
 #: Seconds for which a place is kept that others want, and between two notes of an endpoint that all is well.
 _SHARE, _NOTED = 0.1, 10.0
+_LAST_NUMBER = (1 << 63) - 1
 _MATCHED_AT = b'"matched_at":"'
 
 
@@ -80,12 +81,13 @@ class EndpointDelivery:
         self._is_slow = self._replayed_last = False
         self._noted_at = float("-inf")
         self._challenged_at: int | None = None
+        self._may_be_listed = self.progress.failures > 0
         self._url: WebhookUrl | None = None
         self._read_url()
 
     def change(self, webhook: Webhook) -> None:
-        """Go on with what was changed; nothing is sent in the old way any more. A challenge waits a moment after the one
-        before. An endpoint that was removed and made again has nothing to be sent again.
+        """Go on with what was changed; nothing is sent in the old way any more. A challenge waits for a moment after the
+        one before. An endpoint that was removed and made again has nothing to be sent again.
         """
         if webhook.created != self.webhook.created:
             self.replays = []
@@ -148,6 +150,10 @@ class EndpointDelivery:
             if self.due_in == 0:  # a retry that fell due has nothing to send; one that is due later stays
                 self.progress = self.progress._replace(retry_at=None)
             return False
+        if self._may_be_listed:  # what waits is not dead, although the sender was killed right after it was listed so
+            begin = first_number(page.items[0])
+            await self._parts.records.unbury(self.webhook, page.queue.epoch, begin, _LAST_NUMBER)
+            self._may_be_listed = False
         return await self._send(page, room, place, self._delivered, may_give_up=True)
 
     def _delivered(self, queue: Queue, items: Sequence[EncodedItem]) -> None:
@@ -238,12 +244,18 @@ class EndpointDelivery:
         if found.state != before.state:
             whose = webhook.name, webhook.principal
             _LOG.warning("webhook %s of %s is %s: %s", *whose, found.state, failure.reason)
+        self._stands(webhook, found)  # before anything is given up: while that cannot be written it waits as well
         if queue is not None and found.state != State.DISABLED:
-            found = await self._give_up(found, failure, queue, items, now)
-        if self.webhook is webhook:  # else it was changed meanwhile, and stands as it was changed to
-            self.progress = found
-            parts.records.note(webhook, found)
+            after = await self._give_up(found, failure, queue, items, now)
+            if after is not found:
+                self._stands(webhook, after)
         return self.due_in == 0
+
+    def _stands(self, webhook: Webhook, progress: Progress) -> None:
+        """Note how an endpoint stands, unless it was changed meanwhile and stands as it was changed to."""
+        if self.webhook is webhook:
+            self.progress = progress
+            self._parts.records.note(webhook, progress)
 
     async def _give_up(
         self, progress: Progress, failure: Failure, queue: Queue, items: Sequence[EncodedItem], now: int
