@@ -86,8 +86,8 @@ class EndpointDelivery:
         self._read_url()
 
     def change(self, webhook: Webhook) -> None:
-        """Go on with what was changed; nothing is sent in the old way any more. A challenge waits for a moment after the
-        one before. An endpoint that was removed and made again has nothing to be sent again.
+        """Go on with what was changed; nothing is sent in the old way any more. A challenge waits for a moment after
+        the one before. An endpoint that was removed and made again has nothing to be sent again.
         """
         if webhook.created != self.webhook.created:
             self.replays = []
