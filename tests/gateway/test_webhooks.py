@@ -197,14 +197,13 @@ def test_a_removal_of_a_principal_that_was_interrupted_is_repeated(broker, ann):
     broker.broker.principals.remove("ann")
     assert broker.broker.webhooks.all() == []  # at the same moment, however it was removed
     late = {"batch": None, "secret": None, "most": 9}
-    broker.broker.webhooks.put("ann", "late", URL, **late)  # by a request that was under way
     with broker.client("root", "administrator") as root:
         assert broker.broker.registry.registered("ann") is not None
         assert root.delete("/v1/principals/ann").status_code == 204
         assert broker.broker.registry.registered("ann") is None
-        assert broker.broker.webhooks.all() == []
-        broker.broker.webhooks.put("ann", "late", URL, **late)
+        broker.broker.webhooks.put("ann", "late", URL, **late)  # by a request that was under way
         assert root.delete("/v1/principals/ann").status_code == 204
+        assert broker.broker.webhooks.all() == []
         assert root.delete("/v1/principals/ann").status_code == 404
 
 

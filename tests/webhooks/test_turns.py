@@ -58,6 +58,28 @@ def test_an_endpoint_that_was_removed_before_its_turn_began_is_served_again_unde
     assert posts.made == [("/a", 1), ("/a", 2)]
 
 
+def test_the_turns_of_an_endpoint_that_was_removed_end_without_those_of_the_one_that_was_made_again():
+    pages, posts = Pages(2), Posts()
+
+    async def never(wanted):
+        await asyncio.Event().wait()
+
+    async def work(sender):
+        pages.read, read = never, pages.read
+        sender.wake(KEY)
+        await asyncio.sleep(0)
+        before, again = sender._turns[KEY], EndpointDelivery(webhook(revision=2), posts, parts_of(pages, Records()))
+        await sender._remove(KEY)
+        sender._deliveries[KEY] = again
+        sender.wake(KEY)
+        await asyncio.wait([before])
+        assert sender._turns[KEY] is not before
+        assert before.cancelled()
+        pages.read = read
+
+    with_sender(work, pages, posts, webhook())
+
+
 def test_only_those_are_woken_whose_queues_are_new_or_have_grown():
     ann, bob, cy = ("ann", "a"), ("bob", "b"), ("cy", "c")
     before, now = {1: ann, 2: bob}, {1: ann, 2: bob, 3: cy}
