@@ -40,6 +40,7 @@ def refused(*arguments, code=2):
         (f'{DATA}[serve]\nlisten = "0.0.0.0:0"\n', "a certificate and a private_key in [serve] to listen beyond"),
         (f'{DATA}[serve]\ncertificate = "none.pem"\nprivate_key = "none.key"\n', "got No such file or directory"),
         (f'{DATA}[serve]\nport = 1\n', "got 'port'; at serve.port of service.toml"),
+        (f'{DATA}[webhooks]\nauthorities = "none.pem"\n', "certificates in PEM as authorities; got No such file"),
         ("[serve\n", "expected TOML"),
         (None, "expected a TOML file or a data directory; got No such file or directory; at service.toml"),
     ],

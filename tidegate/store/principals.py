@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from time import monotonic
@@ -51,6 +51,7 @@ from tidegate.store.registry_tables import tick
 from tidegate.store.stored_reads import agree_on_read, checked_read, set_read
 from tidegate.store.token_secrets import SecretHashes, check_chosen, made
 from tidegate.store.version_readers import now
+from tidegate.store.webhook_tables import remove_webhooks_of
 
 __all__ = ["Holder", "Kept", "NewToken", "Principal", "Principals", "Token"]
 
@@ -184,6 +185,15 @@ class Principals(Closing):
             self._reads = reads, sizes, moment, state
         return reads, sizes
 
+    def among(self, names: Set[str]) -> set[str]:
+        """Those of the names that are principals."""
+        found, wanted = set[str](), sorted(names)
+        for at in range(0, len(wanted), CHUNK):
+            with self._database.read() as connection:
+                mine = select(PRINCIPALS.c.name).where(PRINCIPALS.c.name.in_(wanted[at : at + CHUNK]))
+                found.update(connection.scalars(mine))
+        return found
+
     def all(self, *, after: str = "", limit: int | None = None) -> list[Principal]:
         """Principals by name: all, or from behind a name on."""
         statement = select(*PRINCIPAL).where(PRINCIPALS.c.name > after).order_by(PRINCIPALS.c.name).limit(limit)
@@ -191,15 +201,15 @@ class Principals(Closing):
             return [principal_of(row) for row in connection.execute(statement)]
 
     def remove(self, name: str, *, keeping_a_way_in: bool = False) -> None:
-        """Remove a principal and its tokens. Its subscriptions and queues are not touched."""
+        """Remove a principal with its tokens and webhooks. Its subscriptions and queues are not touched."""
 
-        def work(connection: Connection) -> int:
+        def work(connection: Connection) -> bool:
             note_change(connection)
             if keeping_a_way_in:
                 self._expect_a_way_in(connection, TOKENS.c.principal == name, f"principal {name}")
             count = connection.execute(delete(PRINCIPALS).where(PRINCIPALS.c.name == name)).rowcount
             connection.execute(delete(TOKENS).where(TOKENS.c.principal == name))
-            return count
+            return remove_webhooks_of(connection, name) or count > 0
 
         if not is_principal_name(name) or not self._database.write(work):
             raise _unknown(name)

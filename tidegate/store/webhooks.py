@@ -27,7 +27,6 @@ from tidegate.store.registry_tables import ROWS, findable, tick
 from tidegate.store.version_readers import now
 from tidegate.store.webhook_tables import (
     CHANGES,
-    DEAD,
     ENDPOINTS,
     REPLAYS,
     STATES,
@@ -37,6 +36,7 @@ from tidegate.store.webhook_tables import (
     Webhook,
     next_change,
     prepare,
+    remove_endpoints,
     replay_of,
     webhook_of,
 )
@@ -114,16 +114,21 @@ class StoredWebhooks(Closing):
         return self._database.write(work)
 
     def rotate(self, principal: str, name: str, secret: str | None, overlap: float) -> Webhook | None:
-        """Give an endpoint this secret, or a new one; the one before signs as well for so many seconds. None if there
-        is no such endpoint.
+        """Give an endpoint this secret, or a new one; the one before signs as well for so many seconds. One that has
+        this secret already stays as it is. None if there is no such endpoint.
+
+        Two secrets sign at most: while an old one does, another rotation is refused unless it has no overlap.
         """
         if secret is not None:
             webhook_secrets.key_of(secret)
 
         def work(connection: Connection) -> Webhook | None:
             there = self._find(connection, principal, name)
-            if there is None:
-                return None
+            if there is None or there.secret == secret:
+                return there
+            if overlap and len(there.secrets_at(self._clock())) > 1:
+                expected = "a webhook whose old secret signs no more, or a rotation with overlap 0, which ends both"
+                raise ConflictError(expected, "one that is being rotated", f"webhook {shown(name)}")
             until = self._clock() + int(overlap * _SECOND) if overlap else None
             old = there.secret if overlap else None
             new = {"secret": secret or webhook_secrets.made(), "old_secret": old, "old_until": until}
@@ -136,6 +141,8 @@ class StoredWebhooks(Closing):
         """Have an endpoint verified anew and now, whatever became of it. None if there is no such endpoint."""
 
         def work(connection: Connection) -> Webhook | None:
+            if self._find(connection, principal, name) is None:
+                return None
             self._change(connection, principal, name, **_row(Progress()))
             return self._find(connection, principal, name)
 
@@ -153,23 +160,9 @@ class StoredWebhooks(Closing):
             if named is not None:
                 got = f"one that {shown(named)} delivers to"
                 raise ConflictError("a webhook that no subscription delivers to", got, f"webhook {shown(name)}")
-            return self._remove(connection, _whose(principal, name))
+            return remove_endpoints(connection, _whose(principal, name))
 
         return self._database.write(work)
-
-    def remove_all(self, principal: str) -> None:
-        """Remove all endpoints of a principal, which is removed itself."""
-        self._database.write(lambda connection: self._remove(connection, ENDPOINTS.c.principal == principal))
-
-    def _remove(self, connection: Connection, which: ColumnElement[bool]) -> bool:
-        gone = connection.execute(select(ENDPOINTS.c.principal, ENDPOINTS.c.name).where(which)).all()
-        for principal, name in gone:
-            for table in (DEAD, REPLAYS, ENDPOINTS):
-                mine = table.c.principal == principal, table.c.name == name
-                connection.execute(delete(table).where(*mine))
-        if gone:
-            next_change(connection)
-        return bool(gone)
 
     def _change(self, connection: Connection, principal: str, name: str, **values: object) -> None:
         revision = next_change(connection)

@@ -1,7 +1,8 @@
 """``QueuePages``: what waits in the queues of endpoints, read for many at once, and how far they took it.
 
 Each page is read with what its principal may read at that moment. What is acknowledged is durable within half a second,
-all of it in one commit. A queue whose principal was unregistered is as one that is not there. Knows nothing of posting.
+all of it in one commit. A queue whose principal was unregistered or removed is as one that is not there: nobody can
+say what that may read. Knows nothing of posting.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ class QueuePages:
         self._lock = threading.Lock()
         self._reached: dict[Queue, tuple[int, float]] = {}
         self._unwritten: dict[Queue, int] = {}
+        self._takers: set[str] = set()
+        self._early: set[tuple[str, str]] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -121,8 +124,12 @@ class QueuePages:
         places: dict[tuple[int, int], list[tuple[int, Queue, QueuePosition]]] = {}
         for index, one in enumerate(wanted):
             queue = self._queues.find(one.principal, destination_of({"webhook": one.name}))
+            if queue is None:
+                continue
             since = registered.get(one.principal)
-            if queue is None or since is None or self._queues.version < since:
+            if since is None or self._queues.version < since:
+                with self._lock:
+                    self._early.add((one.principal, one.name))
                 continue
             position = one.after
             if position is None:
@@ -136,6 +143,15 @@ class QueuePages:
                 for (index, queue, _), page in zip(some, pages, strict=False):
                     found[index] = ReadPage(queue, page.items, monotonic())
                 some = some[len(pages) :]
+        there = self._queues.principals_among({one.principal for one in wanted})  # after what they may read was asked
+        return [page if one.principal in there else None for one, page in zip(wanted, found, strict=True)]
+
+    def take_early(self) -> set[tuple[str, str]]:
+        """The endpoints, by principal and name, that have asked for a page since the last call while there was a queue
+        but no session yet: a gateway notes it a moment after the runner has made the queue, and nobody says so.
+        """
+        with self._lock:
+            found, self._early = self._early, set()
         return found
 
     def _acknowledged(self, queue: Queue) -> int:
@@ -180,9 +196,13 @@ class QueuePages:
 
     # --- acknowledging ----------------------------------------------------------------------------------------------
 
-    def acknowledge(self, queue: Queue, number: int) -> None:
-        """Note that everything up to a number was taken, or given up; durable soon, or with ``flush``."""
+    def acknowledge(self, queue: Queue, number: int, *, is_taken: bool) -> None:
+        """Note that everything up to a number was taken, or given up; durable soon, or with ``flush``. Who takes
+        something is there: so long a session does not expire.
+        """
         with self._lock:
+            if is_taken:
+                self._takers.add(queue.principal)
             self._unwritten[queue] = max(number, self._unwritten.get(queue, 0))
             _, at = self._reached.get(queue, (0, 0.0))
             self._reached[queue] = number, at
@@ -202,13 +222,14 @@ class QueuePages:
 
     def _write(self) -> None:
         with self._lock:
-            noted = dict(self._unwritten)
+            noted, takers = dict(self._unwritten), set(self._takers)
         numbers = {queue: number for queue, number in noted.items() if queue in self._queues}
-        principals, moment = {queue.principal for queue in numbers}, self._clock()
+        principals, moment = takers & {queue.principal for queue in numbers}, self._clock()
         if numbers:
             records = self._queues.records
             self._queues.write(numbers, lambda connection: records.note_seen(connection, principals, moment))
         with self._lock:
+            self._takers -= takers
             for queue, number in noted.items():
                 if self._unwritten[queue] == number:
                     del self._unwritten[queue]
