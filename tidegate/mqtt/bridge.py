@@ -13,8 +13,11 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from anyio.to_thread import run_sync
+
 from tidegate.broker.bridge_record import BridgeRecord
 from tidegate.errors import TidegateError
+from tidegate.gateway.channels import Ending
 from tidegate.mqtt.credentials import Credentials
 from tidegate.mqtt.incoming import Incoming
 from tidegate.mqtt.message_items import MessageItems, live_id, stored_id
@@ -36,6 +39,9 @@ _LOG = logging.getLogger("tidegate.mqtt")
 _FIRST, _LONGEST, _A_WHILE = 0.25, 30.0, 10.0
 #: Seconds between two looks for queues, and between two writes of how it stands.
 _LOOK, _WRITE = 0.1, 1.0
+#: Seconds between two looks at what principals may read.
+_READS = 0.3
+_OTHER_READ = Ending(1012, "its principal may read something else now")
 _ONLINE, _OFFLINE = b"online", b"offline"
 
 
@@ -75,6 +81,7 @@ class Bridge:
             self._incoming.run(),
             self._publisher.keep_current(),
             self._follow_queues(),
+            self._follow_reads(),
             self._keep_written(),
             self._stay_connected(),
         )
@@ -215,6 +222,21 @@ class Bridge:
             if channels:
                 self._channels |= channels
                 await self._attach(list(channels.values()))
+
+    async def _follow_reads(self) -> None:
+        """Have the queue of a principal read again that may read something else now: what waits was judged before."""
+        known: dict[str, str] | None = None
+        while True:
+            try:
+                reads = await run_sync(self._broker.principals.reads, limiter=self._broker.threads)
+                if known is not None and reads != known:
+                    for name, channel in list(self._channels.items()):
+                        if channel.is_greeted and reads.get(name) != known.get(name):
+                            channel.end(_OTHER_READ)
+                known = reads
+            except TidegateError as error:
+                _LOG.error("what principals may read is not known: %s", error)
+            await asyncio.sleep(_READS)
 
     def _is_told(self, principal: str) -> bool:
         return self._section.principals is None or principal in self._section.principals
