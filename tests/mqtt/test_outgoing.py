@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.mqtt.bridged import bridged, counted, looped
+from tidegate.errors import StoreError
 
 ANN = "tidegate/notifications/ann"
 
@@ -258,6 +259,27 @@ async def test_an_item_that_cannot_be_sent_is_tried_again_and_keeps_nobody_else_
         await published(w, {"id": "p1"}, {"id": "p2"})
         await acknowledged(w, 2)
         assert told(w)[0] == [1, 2]
+
+
+@looped
+async def test_queues_that_cannot_all_be_connected_leave_no_connection_behind(tmp_path, monkeypatch):
+    async with bridged(tmp_path, refuses_login=136) as w:
+        await w.subscribe("ann")
+        await w.subscribe("bob", id="b")
+        _, sessions = await w.broker.delivery.opened()
+        acknowledged, fails = sessions.acknowledged, iter([False, True])
+
+        def broken(queue):
+            if next(fails, False):
+                raise StoreError("cursors", "none")
+            return acknowledged(queue)
+
+        monkeypatch.setattr(sessions, "acknowledged", broken)
+        channels = [w.bridge._outgoing.channel(name) for name in ("ann", "bob")]
+        with pytest.raises(StoreError):
+            await w.broker.delivery.attach(channels, "mqtt")
+        assert next(fails, "all were asked for") == "all were asked for"
+        assert len(sessions._connections) == w.broker.delivery.connections == 0
 
 
 @looped
