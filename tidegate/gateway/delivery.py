@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, TypeVar
@@ -149,11 +149,14 @@ class Delivery:
         _, sessions = await self.opened()
 
         def work() -> list[Channel]:
-            found = []
-            for channel in channels:
-                with suppress(SessionError):
-                    channel.connection = sessions.connect(channel.principal, destination=destination)
-                    found.append(channel)
+            found = list[Channel]()
+            with ExitStack() as made:  # all of them, or none if one cannot be made
+                for channel in channels:
+                    with suppress(SessionError):
+                        channel.connection = sessions.connect(channel.principal, destination=destination)
+                        made.callback(channel.connection.close)
+                        found.append(channel)
+                made.pop_all()
             return found
 
         attached = await run_sync(work, limiter=self._broker.threads)

@@ -48,11 +48,11 @@ _NAME = re.compile(rf"(?!\.\.?$)[A-Za-z0-9._-]{{1,{NAME_LENGTH}}}")
 
 
 def expect_deliverable(broker: OpenBroker, principal: str, deliver: Deliver) -> None:
-    """Refuse a subscription to a webhook that its principal does not have, or to an MQTT broker where there is none.
-    Called in a thread.
+    """Refuse a subscription to a webhook that its principal does not have, or to an MQTT broker where there is none, or
+    none for this principal. Called in a thread.
     """
-    if deliver == "mqtt" and not broker.has_mqtt:
-        expected = "deliver: stream or a webhook, or a section [mqtt] in the file of this broker"
+    if deliver == "mqtt" and not broker.is_told_by_mqtt(principal):
+        expected = "deliver: stream or a webhook, or a section [mqtt] for this principal in the file of this broker"
         raise RequestError(422, "undeliverable", expected, "mqtt", "deliver")
     if not isinstance(deliver, str) and broker.webhooks.find(principal, deliver["webhook"]) is None:
         expected, got = f"a webhook of {principal}", shown(deliver["webhook"])
