@@ -41,6 +41,11 @@ class IssuedToken(NamedTuple):
     expires: int
     """When it ends, the skew of clocks included."""
 
+    @property
+    def skew(self) -> int:
+        """What clocks may differ by, in microseconds."""
+        return round(self.section.skew * _MICROS)
+
 
 def issued_token(jwt: UnverifiedJwt, section: IssuerSection, key: str, now: int) -> IssuedToken:
     """What a token says that a key of its issuer has signed; refused unless it is for us and holds now."""

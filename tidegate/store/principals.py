@@ -26,7 +26,7 @@ from tidegate.moments import zoned
 from tidegate.principal_names import EXPECTED, is_principal_name
 from tidegate.store.database import CHUNK, Database, insert_new
 from tidegate.store.database_url import address
-from tidegate.store.issued_principals import IssuedPrincipals
+from tidegate.store.issued_principals import IssuedPrincipals, remove
 from tidegate.store.principal_tables import (
     CHANGES,
     PRINCIPAL,
@@ -48,7 +48,7 @@ from tidegate.store.principal_tables import (
 )
 from tidegate.store.registry import Registry
 from tidegate.store.registry_tables import tick
-from tidegate.store.stored_reads import agree_on_read, checked_read, set_read
+from tidegate.store.stored_reads import agree_on_read, checked_read, note_said, set_read
 from tidegate.store.token_secrets import SecretHashes, check_chosen, made
 from tidegate.store.version_readers import now
 
@@ -139,7 +139,7 @@ class Principals(Closing):
                 connection.execute(update(PRINCIPALS).where(mine).values(issuer=whose))
             if "read" not in keep:
                 set_read(connection, name, wanted)
-                connection.execute(update(PRINCIPALS).where(mine).values(read_said=self._clock()))
+                note_said(connection, name, self._clock())
             return principal_of(connection.execute(_named(name)).one())
 
         return self._database.write(work)
@@ -186,18 +186,21 @@ class Principals(Closing):
 
     def all(self, *, after: str = "", limit: int | None = None) -> list[Principal]:
         """Principals by name: all, or from behind a name on."""
-        statement = select(*PRINCIPAL).where(PRINCIPALS.c.name > after).order_by(PRINCIPALS.c.name).limit(limit)
+        wanted = PRINCIPALS.c.name > after, PRINCIPALS.c.removed_at.is_(None)
+        statement = select(*PRINCIPAL).where(*wanted).order_by(PRINCIPALS.c.name).limit(limit)
         with self._database.read() as connection:
             return [principal_of(row) for row in connection.execute(statement)]
 
     def remove(self, name: str, *, keeping_a_way_in: bool = False) -> None:
-        """Remove a principal and its tokens. Its subscriptions and queues are not touched."""
+        """Remove a principal and its tokens. Its subscriptions and queues are not touched, and of one of an issuer what
+        it may read and its quotas are kept.
+        """
 
         def work(connection: Connection) -> int:
             note_change(connection)
             if keeping_a_way_in:
                 self._expect_a_way_in(connection, TOKENS.c.principal == name, f"principal {name}")
-            count = connection.execute(delete(PRINCIPALS).where(PRINCIPALS.c.name == name)).rowcount
+            count = remove(connection, name, self._clock())
             connection.execute(delete(TOKENS).where(TOKENS.c.principal == name))
             return count
 
@@ -206,6 +209,7 @@ class Principals(Closing):
 
     def _is_made(self, connection: Connection, name: str) -> bool:
         """Whether this transaction made the principal; False if it was there."""
+        connection.execute(delete(PRINCIPALS).where(PRINCIPALS.c.name == name, PRINCIPALS.c.removed_at.is_not(None)))
         row = {"name": name, "read_filter": None, "quotas": "{}", "created": self._clock(), "meant": None}
         return insert_new(connection, PRINCIPALS, [row]) > 0
 
@@ -360,11 +364,15 @@ class Principals(Closing):
             raise ConflictError("another token of an administrator, so that somebody can still come in", "the last", at)
 
 
-_HOLDERS = select(TOKENS.c.hash, *TOKEN, *PRINCIPAL).join(PRINCIPALS, PRINCIPALS.c.name == TOKENS.c.principal)
+_HOLDERS = (
+    select(TOKENS.c.hash, *TOKEN, *PRINCIPAL)
+    .join(PRINCIPALS, PRINCIPALS.c.name == TOKENS.c.principal)
+    .where(PRINCIPALS.c.removed_at.is_(None))
+)
 
 
 def _named(name: str) -> Any:
-    return select(*PRINCIPAL).where(PRINCIPALS.c.name == name)
+    return select(*PRINCIPAL).where(PRINCIPALS.c.name == name, PRINCIPALS.c.removed_at.is_(None))
 
 
 def _same_token(connection: Connection, row: Mapping[str, Any]) -> str:
