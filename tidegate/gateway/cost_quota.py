@@ -115,8 +115,8 @@ class CostQuota(Closing):
         taken: Sequence[float],
         measure: CostMeasure,
     ) -> dict[int, RequestError]:
-        """Why some are refused, by their places: those that would make it more than the quota, in their order. One whose
-        id is taken before it counts for nothing, and takes nothing off: it becomes a conflict.
+        """Why some are refused, by their places: those that would make it more than the quota, in their order. One
+        whose id was taken before it becomes a conflict, so it neither counts nor takes anything off.
         """
         most, known = caller.quotas["cost"], self._known(caller.name, measure)
         total, refused, ids = sum(known.values()), dict[int, RequestError](), set[str]()

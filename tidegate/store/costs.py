@@ -87,8 +87,8 @@ class Costs:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def note(self, costs: Sequence[Cost]) -> None:
-        """Keep what was measured; of the same subscription it takes the place of what was kept, but a quick figure never
-        that of another one.
+        """Keep what was measured; of the same subscription it takes the place of what was kept. A quick figure takes
+        that of a quick one only.
         """
         rows = [
             (one.since, one.principal, one.id, round(one.microseconds * _PICOSECONDS), one.measured_at, one.is_quick)
