@@ -156,6 +156,20 @@ def test_what_its_claims_allow(tmp_path):
     asyncio.run(run())
 
 
+def test_administrators_are_made_only_where_the_section_says_so(tmp_path):
+    async def run():
+        for number, (names, roles) in enumerate(
+            ((None, ("publisher",)), ({"administrator": "administrator"}, ("administrator",)))
+        ):
+            (place := tmp_path / str(number)).mkdir()
+            with jwt_world(place, section(role_names=names)) as world:
+                await world.fetch()
+                token = world.issuer.token(roles=["administrator", "publisher"])
+                assert (await world.access.caller(token, "192.0.2.1")).holder.token.roles == roles
+
+    asyncio.run(run())
+
+
 def test_an_issuer_speaks_of_its_own_principals_only(tmp_path):
     two = section(issuer="https://two.example", prefix="b.", max_length=500)
 
@@ -304,7 +318,9 @@ def test_a_publisher_publishes_as_the_sources_of_its_claim(tmp_path, issuer):
 
 def test_status_and_metrics_tell_of_issuers_and_no_log_has_a_token(tmp_path, issuer, caplog):
     caplog.set_level(logging.DEBUG)
-    with live(tmp_path, "[serve]\nrequest_log = true\n" + issuer.section()) as broker:
+    with live(
+        tmp_path, "[serve]\nrequest_log = true\n" + issuer.section(role_names={"administrator": "administrator"})
+    ) as broker:
         good, wrong = issuer.token(roles=["administrator"]), issuer.token(aud="another")
         with httpx.Client(base_url=broker.url, timeout=30) as client:
             for path in ("/v1/stream", "/v1/principals"):

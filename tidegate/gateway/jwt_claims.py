@@ -23,6 +23,8 @@ _LAST_SECOND = 253_402_300_799
 LATEST = _LAST_SECOND * _MICROS
 _MOST_AUDIENCES = 64
 _NOTHING = object()
+#: Administrators are made by issuers only where a section says so.
+_ROLE_NAMES = {role: role for role in ROLES if role != "administrator"}
 
 
 class IssuedToken(NamedTuple):
@@ -116,7 +118,7 @@ def _roles(claims: Mapping[str, Any], section: IssuerSection) -> tuple[str, ...]
     named = found.split() if isinstance(found, str) else [] if found is _NOTHING or found is None else found
     if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
         raise WrongJwt(Cause.CLAIMS, section.issuer)
-    names = {role: role for role in ROLES} if section.role_names is None else section.role_names
+    names = _ROLE_NAMES if section.role_names is None else section.role_names
     meant = {names[one] for one in named if one in names}
     return tuple(role for role in ROLES if role in meant)
 
