@@ -137,8 +137,8 @@ class Issuers:
             await one.keys.stop()
 
     def reload(self, sections: Sequence[IssuerSection]) -> None:
-        """Take these issuers from now on. Of those that are as they were, keys and tokens stay known, and of those whose
-        keys come from where they came from, the keys; all keys are fetched again.
+        """Take these issuers from now on. Of those that are as they were, keys and tokens stay known, and of those
+        whose keys come from where they came from, the keys; all keys are fetched again.
         """
         before, found = self._by_name, dict[str, _Issuer]()
         for section in sections:
