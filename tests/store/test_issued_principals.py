@@ -163,12 +163,17 @@ def test_a_registry_of_before_knows_no_issuers_and_then_does(tmp_path):
         assert principals.issued.admit(principals.issued.word("i", "ann", "n > 2", 1)).standing is Standing.NEWER
 
 
-def test_what_is_removed_comes_back_with_no_more_than_it_had(tmp_path):
+@pytest.mark.contract
+def test_what_is_removed_comes_back_with_no_more_than_it_had(url):
     moment = 10
-    with Principals(tmp_path / "registry.db", clock=lambda: moment) as principals:
+    with Principals(url, clock=lambda: moment) as principals:
         word = partial(principals.issued.word, "i", "ann")
         principals.issued.admit(word(None, 1))
         principals.put("ann", read="n > 1", quotas={"connections": 3})
+        moment = 9
+        principals.put("ann", read="n > 1", keep=("quotas", "issuer"))  # by a clock that is behind
+        assert principals.issued.standings([word("n > 2", 10)])[0].standing is Standing.OLDER
+        moment = 10
         principals.remove("ann")
         with pytest.raises(TidegateError):
             principals.remove("ann")

@@ -192,9 +192,7 @@ class Principals(Closing):
             return [principal_of(row) for row in connection.execute(statement)]
 
     def remove(self, name: str, *, keeping_a_way_in: bool = False) -> None:
-        """Remove a principal and its tokens. Its subscriptions and queues are not touched, and of one of an issuer what
-        it may read and its quotas are kept.
-        """
+        """Remove a principal and its tokens, neither its subscriptions nor queues; limits of an issuer's are kept."""
 
         def work(connection: Connection) -> int:
             note_change(connection)
