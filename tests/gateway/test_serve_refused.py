@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 
 import pytest
@@ -18,6 +19,14 @@ DATA = '[run]\ndata = "data"\nrunner = "process"\n'
 def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TIDEGATE_TOKEN", "a-token-that-only-tests-have")
+    # a broker writes its log to the standard error
+    loggers = [logging.getLogger(name) for name in ("tidegate", "opentelemetry.trace", "uvicorn")]
+    levels = [one.level for one in loggers]
+    monkeypatch.setattr(loggers[0], "handlers", [])
+    monkeypatch.setattr(loggers[0], "propagate", True)
+    yield
+    for one, level in zip(loggers, levels, strict=True):
+        one.setLevel(level)
 
 
 def refused(*arguments, code=2):

@@ -92,3 +92,21 @@ def test_who_takes_something_is_seen_and_not_of_whom_something_is_given_up():
 
     asyncio.run(once())
     assert queues.seen == [[], ["bob"], []]
+
+
+def test_endpoints_that_fail_are_read_for_a_few_at_a_time_and_in_turn_with_the_others():
+    queues, groups = Queues(), []
+
+    async def once():
+        pages = QueuePages(queues, lambda: NOW)
+        read_of = pages._pages
+        pages._pages = lambda wanted: groups.append([one.is_failing for one in wanted]) or read_of(wanted)
+        await pages.start()
+        failing = [pages.read(PageWanted("ann", "hook", 9, 1000, None, True)) for _ in range(40)]
+        others = [pages.read(PageWanted("bob", "hook", 9, 1000)) for _ in range(3)]
+        found = await asyncio.gather(*failing, *others)
+        await pages.stop()
+        assert all(len(one.items) == 3 for one in found)
+
+    asyncio.run(once())
+    assert [(len(group), set(group)) for group in groups] == [(16, {True}), (3, {False}), (16, {True}), (8, {True})]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, select, update
 
 from tidegate.closing import Closing
 from tidegate.delivery_options import destination_of
@@ -48,6 +48,12 @@ _MOST_REPLAYS = 10
 #: What reads an SQLite file: its owner, nobody else.
 _OWNER = 0o600
 _SECOND = 1_000_000
+#: Has how an endpoint stands written, if it is not another one since.
+_SAVE = update(ENDPOINTS).where(
+    ENDPOINTS.c.principal == bindparam("of_principal"),
+    ENDPOINTS.c.name == bindparam("of_name"),
+    ENDPOINTS.c.revision == bindparam("at"),
+)
 
 
 class PutWebhook(NamedTuple):
@@ -222,15 +228,12 @@ class StoredWebhooks(Closing):
 
     def save(self, stands: Iterable[tuple[Webhook, Progress]]) -> None:
         """Write how endpoints stand, unless they were changed since they were read."""
-        rows = list(stands)
-
-        def work(connection: Connection) -> None:
-            for webhook, progress in rows:
-                same = _whose(webhook.principal, webhook.name), ENDPOINTS.c.revision == webhook.revision
-                connection.execute(update(ENDPOINTS).where(*same).values(**_row(progress)))
-
+        rows = [
+            {"of_principal": one.principal, "of_name": findable(one.name), "at": one.revision, **_row(progress)}
+            for one, progress in stands
+        ]
         if rows:
-            self._database.write(work)
+            self._database.write(lambda connection: connection.execute(_SAVE, rows))
 
     def forget_old_secrets(self) -> None:
         """Remove the secrets that sign no more."""

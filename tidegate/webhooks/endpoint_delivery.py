@@ -171,7 +171,7 @@ class EndpointDelivery:
         if batch is None and (self.progress.failures or self._is_slow):
             items = 1
         size = self._parts.page_bytes if batch is None else batch.bytes
-        return PageWanted(self.webhook.principal, self.webhook.name, items, size, after)
+        return PageWanted(self.webhook.principal, self.webhook.name, items, size, after, self.room is Room.FAILING)
 
     async def _send(
         self,
@@ -264,8 +264,9 @@ class EndpointDelivery:
         that is too old: then it is not what is sent that is wrong.
         """
         parts, webhook, oldest = self._parts, self.webhook, items[0].number
-        matched_at = await parts.pages.matched_at(queue, oldest) or 0
-        if not is_too_old(progress, matched_at, now, parts.schedule):
+        if not is_too_old(progress, 0, now, parts.schedule):  # it has not failed for so long; most have not
+            return progress
+        if not is_too_old(progress, await parts.pages.matched_at(queue, oldest) or 0, now, parts.schedule):
             return progress
         begin = first_number(items[0])
         moment = now - int(parts.schedule.give_up * _SECOND)

@@ -27,15 +27,15 @@ __all__ = ["PageWanted", "QueuePages", "ReadPage"]
 
 T = TypeVar("T")
 _LOG = logging.getLogger("tidegate.webhooks")
-#: Pages that are read together.
-_GROUP = 256
+#: Pages that are read together, of endpoints that answer and of those that fail, in turn.
+_GROUP, _FEW = 256, 16
 #: Seconds until what was acknowledged is written, and for which a cursor is believed: others may move it.
 _FLUSH, _BELIEVED = 0.3, 1.0
 
 
 class PageWanted(NamedTuple):
     """What is wanted of the queue to an endpoint: so many items and bytes, behind what is acknowledged or behind
-    ``after``.
+    ``after``. Those for endpoints that fail are read a few at a time.
     """
 
     principal: str
@@ -43,6 +43,7 @@ class PageWanted(NamedTuple):
     items: int
     bytes: int
     after: QueuePosition | None = None
+    is_failing: bool = False
 
 
 class ReadPage(NamedTuple):
@@ -53,13 +54,18 @@ class ReadPage(NamedTuple):
     read_at: float
 
 
+#: Whose pages are wanted, in the order in which they asked.
+_Waiting = list[tuple[PageWanted, asyncio.Future[ReadPage | None]]]
+
+
 class QueuePages:
     """The queues of a broker, for the event loop of the sender. ``clock`` tells microseconds since 1970."""
 
     def __init__(self, queues: OpenQueues, clock: Callable[[], int]) -> None:
         self._queues, self._clock = queues, clock
         self._thread = ThreadPoolExecutor(1, "tidegate-pages")
-        self._wanted: list[tuple[PageWanted, asyncio.Future[ReadPage | None]]] = []
+        self._wanted: dict[bool, _Waiting] = {False: [], True: []}
+        self._were_failing = False
         self._is_wanted = asyncio.Event()
         self._lock = threading.Lock()
         self._reached: dict[Queue, tuple[int, float]] = {}
@@ -85,7 +91,7 @@ class QueuePages:
     async def read(self, wanted: PageWanted) -> ReadPage | None:
         """A page; None while there is no such queue."""
         found: asyncio.Future[ReadPage | None] = asyncio.get_running_loop().create_future()
-        self._wanted.append((wanted, found))
+        self._wanted[wanted.is_failing].append((wanted, found))
         self._is_wanted.set()
         return await found
 
@@ -93,9 +99,7 @@ class QueuePages:
         loop = asyncio.get_running_loop()
         while True:
             await self._is_wanted.wait()
-            some, self._wanted = self._wanted[:_GROUP], self._wanted[_GROUP:]
-            if not self._wanted:
-                self._is_wanted.clear()
+            some = self._next()
             found = await loop.run_in_executor(self._thread, self._pages, [wanted for wanted, _ in some])
             for (_, future), one in zip(some, found, strict=True):
                 if future.done():
@@ -104,6 +108,16 @@ class QueuePages:
                     future.set_exception(one)
                 else:
                     future.set_result(one)
+
+    def _next(self) -> _Waiting:
+        """Whose pages are read next."""
+        is_failing = bool(self._wanted[True]) and not (self._were_failing and self._wanted[False])
+        self._were_failing = is_failing
+        waiting, most = self._wanted[is_failing], _FEW if is_failing else _GROUP
+        self._wanted[is_failing] = waiting[most:]
+        if not any(self._wanted.values()):
+            self._is_wanted.clear()
+        return waiting[:most]
 
     def _pages(self, wanted: Sequence[PageWanted]) -> list[ReadPage | Exception | None]:
         """Pages for all of them; of one that cannot be read why."""
