@@ -109,4 +109,4 @@ def test_endpoints_that_fail_are_read_for_a_few_at_a_time_and_in_turn_with_the_o
         assert all(len(one.items) == 3 for one in found)
 
     asyncio.run(once())
-    assert [(len(group), set(group)) for group in groups] == [(16, {True}), (3, {False}), (16, {True}), (8, {True})]
+    assert [(len(group), set(group)) for group in groups] == [(4, {True}), (3, {False}), *[(4, {True})] * 9]

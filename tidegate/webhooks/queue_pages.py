@@ -28,7 +28,7 @@ __all__ = ["PageWanted", "QueuePages", "ReadPage"]
 T = TypeVar("T")
 _LOG = logging.getLogger("tidegate.webhooks")
 #: Pages that are read together, of endpoints that answer and of those that fail, in turn.
-_GROUP, _FEW = 256, 16
+_GROUP, _FEW = 256, 4
 #: Seconds until what was acknowledged is written, and for which a cursor is believed: others may move it.
 _FLUSH, _BELIEVED = 0.3, 1.0
 
