@@ -11,7 +11,7 @@ CORE := "not (spark or services or thorough)"
 # In one process, before tests in several would compile the same kernels at once.
 KERNELS := $(BIN)/python -c "from tidegate.cli.kernel_compilation import compile_kernels; compile_kernels()"
 
-.PHONY: help demo test static core spark services fast thorough bench jar lock clean
+.PHONY: help demo test static core spark services fast thorough laws long coverage bench jar lock clean
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 unexport PYTHONDONTWRITEBYTECODE  # pytest keeps the tests as it has rewritten them, numba its kernels
@@ -23,7 +23,8 @@ help:
 	@echo "make demo      an alpine sensor network, a hundred subscriptions, notifications as they happen"
 	@echo "make test      what every change must pass: static checks, core, Spark, services (each is a target, too)"
 	@echo "make fast      the core in short: no Spark, no servers, few examples"
-	@echo "make thorough  everything at length, on every database, with coverage"
+	@echo "make thorough  everything at length, on every database; make laws and make long are its two parts"
+	@echo "make coverage  the tests of make test, and which branches they leave out"
 	@echo "make bench     all benches, or one: make bench NAME=boolean-intervals"
 	@echo "make jar       compile the one Java file that we have"
 	@echo "make lock      choose the newest versions of all dependencies and pin them in requirements.lock"
@@ -54,9 +55,21 @@ fast: $(READY)
 	@$(KERNELS)
 	@$(PYTEST) --hypothesis-profile=fast -m $(CORE)
 
-thorough: static
-	$(call timed,thorough: everything at length with branch coverage,TIDEGATE_CHAOS=full $(PYTEST) \
-	  --hypothesis-profile=thorough --cov --cov-report=term-missing:skip-covered --cov-fail-under=90 --durations=20)
+# Everything at length, in two parts, so that what was interrupted need not begin again: the tests of make test with four
+# times the examples, and the tests that make test leaves out.
+thorough: static laws long
+
+laws: $(READY)
+	$(call timed,laws: the tests of make test with four times the examples,$(PYTEST) \
+	  --hypothesis-profile=thorough -m "not thorough" --durations=20)
+
+long: $(READY)
+	$(call timed,long: what make test leaves out,TIDEGATE_CHAOS=full $(PYTEST) \
+	  --hypothesis-profile=thorough -m thorough --durations=20)
+
+coverage: $(READY)
+	$(call timed,the tests of make test with branch coverage,$(PYTEST) --hypothesis-profile=test -m "not thorough" \
+	  --cov --cov-report=term-missing:skip-covered --cov-fail-under=90)
 
 bench: $(READY)
 	@for name in $${NAME:-$$($(BIN)/python -m bench | cut -d ' ' -f 1)}; do $(BIN)/python -m bench $$name || exit 1; done

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import process_time
 from typing import NamedTuple
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from bench.clocked_flow import temporary_folder
 from bench.harness import Report, say
 from tidegate.broker.cost_measure import CostMeasure
 from tidegate.broker.cost_meter import CostMeter
+from tidegate.errors import SubscriptionWarning
 from tidegate.runs.config import Config, load
 from tidegate.store.data_directory import DataDirectory
 
@@ -66,12 +68,13 @@ def _loaded(n: int) -> Iterator[_World]:
             log.append(_publications(rng))
             for at in range(0, n, 50_000):
                 columns, bounds = rng.integers(_ATTRIBUTES, size=(50_000, 2)), rng.random((50_000, 2))
-                registry.subscribe(
-                    [
-                        _subscription(number, n, columns[number - at], bounds[number - at])
-                        for number in range(at, min(n, at + 50_000))
-                    ]
-                )
+                drawn = [
+                    _subscription(number, n, columns[number - at], bounds[number - at])
+                    for number in range(at, min(n, at + 50_000))
+                ]
+                with catch_warnings():  # some contradict themselves
+                    simplefilter("ignore", SubscriptionWarning)
+                    registry.subscribe(drawn)
         yield _World(config, data)
 
 

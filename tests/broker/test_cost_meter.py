@@ -17,7 +17,7 @@ from tidegate.broker.cost_measure import CostMeasure, MeasureSettings
 from tidegate.broker.cost_sample import newest
 from tidegate.index import Index
 from tidegate.language import DEFAULT_LIMITS
-from tidegate.store.costs import Cost, Costs
+from tidegate.store.costs import Cost, Costs, PrincipalCost
 from tidegate.store.log_reader import LogReader
 from tidegate.store.log_rows import LogRows
 from tidegate.subscriptions import compile_subscription
@@ -168,6 +168,18 @@ def test_what_cannot_be_measured_keeps_no_other_from_it(tmp_path, monkeypatch):
         assert sinces(meter) == [2]
 
 
+def test_one_that_cannot_be_measured_keeps_its_group_from_nothing(tmp_path, monkeypatch):
+    def taken(_, some):
+        return 1.0 / all("a7" not in str(one.clauses) for one in some)
+
+    with loaded(tmp_path) as world, world.meter() as meter:
+        world.registry.subscribe([tg.Subscription(f"s{n}", "ann", f"a{n} > 1") for n in range(9)])
+        meter.costs.note([Cost(3, "ann", "s2", 700.0, 1)])
+        monkeypatch.setattr(CostMeasure, "microseconds", taken)
+        assert all_of(meter) == 1
+        assert sinces(meter) == [1, 2, 3, 4, 5, 6, 7, 9]
+
+
 # --- one measurement --------------------------------------------------------------------------------------------------
 
 
@@ -248,7 +260,11 @@ def test_figures_are_kept_replaced_and_taken_off_exactly(tmp_path):
     assert costs.oldest(9, CLOCK + 1) == [3, 4, 5, 6]
     found = {one.principal: (one.microseconds, one.subscriptions) for one in costs.dearest_principals(3)}
     assert found == {"ann": (0.9, 3), "bob": (1.0, 2)}
-    costs.remove([4, 6])
+    costs.note([Cost(3, "ann", "s3", 9.0, CLOCK + 9, True), Cost(9, "ann", "s9", 9.0, CLOCK, True)])
+    costs.note([Cost(9, "ann", "s9", 8.0, CLOCK, True)])
+    assert (costs.of(3).microseconds, costs.of(9).microseconds) == (0.3, 8.0)  # a quick one replaces quick ones only
+    assert costs.dearest_principals(1) == [PrincipalCost("ann", 8.9, 4)]
+    costs.remove([4, 6, 9])
     assert [one.principal for one in costs.dearest_principals(3)] == ["ann"]
 
 

@@ -101,7 +101,7 @@ class Cutting:
 
 
 @given(seed=st.integers(0, 1 << 32))
-@examples(8)
+@examples(4)
 def test_no_row_behind_a_cut_is_older_and_none_before_it_newer(tmp_path_factory, seed):
     directory = tmp_path_factory.mktemp("log")
     cutting = Cutting(directory, seed)

@@ -51,7 +51,7 @@ STEPS = (HistorySink, "commit"), (RunHistory, "remember_batch")
 
 
 @given(seed=st.integers(0, 1 << 32))
-@examples(8)
+@examples(4)
 def test_a_run_writes_what_loops_say_for_any_cuts_and_kills(tmp_path_factory, seed):
     random = Random(seed)
     lateness, keep = random.choice([0.0, 2.0]), random.choice([None, 4.0])
@@ -111,7 +111,7 @@ def judged(frames, versions, lives, lateness, keep, is_exact):
 
 
 @given(seed=st.integers(0, 1 << 32))
-@examples(4)
+@examples(2)
 def test_a_run_writes_what_an_engine_writes(tmp_path_factory, seed):
     random, directory = Random(seed), tmp_path_factory.mktemp("run")
     subscriptions = [tg.Subscription(f"s{i}", "ann", where) for i, where in enumerate(WHERE)]

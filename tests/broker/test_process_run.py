@@ -87,7 +87,7 @@ def changed(broker, lane, number, random):
 
 
 @given(seed=st.integers(0, 1 << 32))
-@examples(6)
+@examples(3)
 def test_both_runners_tell_the_same_for_any_cuts_and_kills(tmp_path_factory, seed):
     random = Random(seed)
     lateness = random.choice([0.0, 1.0])
@@ -219,7 +219,7 @@ def states(random):
 
 
 @given(seed=st.integers(0, 1 << 32))
-@examples(40)
+@examples(20)
 def test_a_record_knows_what_was_begun_and_ended(tmp_path_factory, seed):
     random, directory = Random(seed), tmp_path_factory.mktemp("record")
     known, state = states(random), ShardState()

@@ -259,4 +259,4 @@ class Gateways(RuleBasedStateMachine):
 
 
 TestGateways = Gateways.TestCase
-TestGateways.settings = examples(35, stateful_step_count=40)
+TestGateways.settings = examples(15, stateful_step_count=40)

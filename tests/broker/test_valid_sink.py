@@ -39,7 +39,7 @@ def small(patch, random):
 
 
 @given(seed=st.integers(0, 1 << 32))
-@examples(25)
+@examples(10)
 def test_queues_have_what_obvious_loops_say(tmp_path_factory, seed):
     random = Random(seed)
     with pytest.MonkeyPatch.context() as patch:

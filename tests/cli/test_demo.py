@@ -34,11 +34,8 @@ def summary(text: str) -> list[str]:
     return [line for line in told if not line.startswith("Spark took")]
 
 
-def test_demo_is_the_same_for_a_seed(spark, aside, monkeypatch):
+def test_demo_tells_what_an_engine_tells(spark, aside):
     first = run("demo", "--seed", 3, "--readings", 3000).stdout
-    monkeypatch.setattr("tidegate.cli.demo._RATE", 6000.0)  # other batches
-    second = run("demo", "--seed", 3, "--readings", 3000).stdout
-    assert summary(first) == summary(second)
     hours = tables(np.random.default_rng(3))
     valley = pa.concat_tables([next(hours), next(hours)]).slice(0, 3000)
     expected = tg.Engine(subscriptions()).publish(valley)
@@ -50,13 +47,27 @@ def test_demo_is_the_same_for_a_seed(spark, aside, monkeypatch):
     assert " → " in first.split("\n\n")[0]
     for words in ("Most notified:", "Why ", "✓", "Try this next:"):
         assert words in first
-    assert len(aside) == 2
+    assert len(aside) == 1
 
 
-def test_demo_of_one_reading_and_of_a_moment(spark, tmp_path, monkeypatch):
+@pytest.mark.thorough
+def test_demo_is_the_same_for_a_seed(spark, monkeypatch):
+    first = run("demo", "--seed", 3, "--readings", 3000).stdout
+    monkeypatch.setattr("tidegate.cli.demo._RATE", 6000.0)  # other batches
+    assert summary(run("demo", "--seed", 3, "--readings", 3000).stdout) == summary(first)
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (("--readings", 1), "1 publications in 1 hours"),
+        pytest.param(("--seconds", 0.4), " publications in ", marks=pytest.mark.thorough),
+    ],
+    ids=["one reading", "a moment"],
+)
+def test_demo_of_little_leaves_nothing(spark, tmp_path, monkeypatch, words, wanted):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert "1 publications in 1 hours" in run("demo", "--readings", 1).stdout
-    assert " publications in " in run("demo", "--seconds", 0.4).stdout
+    assert wanted in run("demo", *words).stdout
     assert os.listdir(tmp_path) == []
 
 

@@ -62,7 +62,8 @@ def wait_for(process: subprocess.Popen[str], path: Path, words: str) -> None:
         sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGTERM])
+@pytest.mark.thorough  # of brokers with this runner a shorter test is in tests/gateway/test_serve.py
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_batch_that_is_running_is_finished(pipeline, tmp_path, number):
     with started(pipeline) as process:
         wait_for(process, tmp_path / "told", "begin 0")

@@ -116,6 +116,19 @@ def test_of_many_those_beyond_are_refused_and_the_others_taken(broker):
 
 
 @pytest.mark.usefixtures("priced")
+def test_an_id_that_is_repeated_takes_nothing_off_twice(broker):
+    limit(broker, "jo", cost=50)
+    with broker.client("jo") as jo:
+        assert put(jo, "s1", 50).status_code == 201
+        lines = [{"id": "s1", "where": f"n > {n}", "if_match": "*"} for n in (30, 20, 10)]
+        lines.append({"id": "s2", "where": "n > 60"})
+        body = b"\n".join(map(orjson.dumps, lines))
+        found = jo.post("/v1/subscriptions", content=body, headers={"Content-Type": "application/x-ndjson"}).json()
+        assert [one["code"] for one in found["refused"]] == ["conflict", "conflict", "quota"]
+        assert found["refused"][2]["got"] == "90 µs with this one, which takes 60 µs"
+
+
+@pytest.mark.usefixtures("priced")
 def test_over_a_websocket(broker):
     limit(broker, "eve", cost=50)
     broker.register("eve")

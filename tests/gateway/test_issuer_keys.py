@@ -155,7 +155,14 @@ def test_another_section_is_taken_and_what_one_that_is_gone_has_signed_holds_no_
                 world.issuers.reload([section(audience=("another",))])
                 assert not world.access.is_valid(caller)
                 assert await world.judged(token) == "audience"
+                world.is_away = True
                 world.issuers.reload([section(audience=("another", "tidegate"))])
+                assert await world.judged(token) == "accepted"  # its keys are known
+                elsewhere = section(keys="/elsewhere.json")
+                world.issuers.reload([elsewhere])
+                assert await world.judged(token) == "503 keys"
+                world.is_away = False
+                world.issuers.reload([section()])
                 assert await world.judged(token) == "accepted"
                 caller = world.access.find(token)
                 world.issuers.reload([])

@@ -156,6 +156,20 @@ def test_what_its_claims_allow(tmp_path):
     asyncio.run(run())
 
 
+def test_administrators_are_made_only_where_the_section_says_so(tmp_path):
+    async def run():
+        for number, (names, roles) in enumerate(
+            ((None, ("publisher",)), ({"administrator": "administrator"}, ("administrator",)))
+        ):
+            (place := tmp_path / str(number)).mkdir()
+            with jwt_world(place, section(role_names=names)) as world:
+                await world.fetch()
+                token = world.issuer.token(roles=["administrator", "publisher"])
+                assert (await world.access.caller(token, "192.0.2.1")).holder.token.roles == roles
+
+    asyncio.run(run())
+
+
 def test_an_issuer_speaks_of_its_own_principals_only(tmp_path):
     two = section(issuer="https://two.example", prefix="b.", max_length=500)
 
@@ -181,9 +195,13 @@ def test_an_issuer_speaks_of_its_own_principals_only(tmp_path):
             assert await world.judged(token) == "principal"
             world.principals.put("a.local", issuer=world.issuer.name, keep=("read", "quotas"))
             assert await world.judged(world.issuer.token("local")) == "accepted"
+            world.principals.put("a.local", quotas={"connections": 3}, keep=("read", "issuer"))
             world.principals.remove("a.local")
             await world.access.refresh()
-            assert await world.judged(world.issuer.token("local")) == "accepted"  # it is made anew
+            assert await world.judged(world.issuer.token("local")) == "older"
+            world.now += 31  # skew of clocks and a second
+            assert await world.judged(world.issuer.token("local")) == "accepted"  # as it was
+            assert world.principals.principal("a.local").quotas == {"connections": 3}
 
     asyncio.run(run())
 
@@ -202,8 +220,10 @@ def test_an_administrators_word_is_as_good_as_that_of_a_token_that_is_issued_now
             assert not world.access.is_valid(caller)
             assert await world.judged(token) == "older"
             assert await world.judged(world.issuer.token(iat=world.now - 1, may_read="n > 5")) == "accepted"
-            world.now += 1
-            assert await world.judged(world.issuer.token(may_read="n > 1")) == "accepted"
+            world.now += 30
+            ahead = world.issuer.token(iat=world.now + 5, may_read="n > 1")
+            assert await world.judged(world.issuer.token(may_read="n > 1")) == "older"  # perhaps of before: skewed
+            assert await world.judged(ahead) == "accepted"
             own = world.principals.make_token("ann", ["subscriber"])  # reads what its principal may
             assert (await world.access.caller(own.secret, "192.0.2.1")).read is None
             assert world.principals.principal("ann").read == "n > 1"
@@ -298,7 +318,9 @@ def test_a_publisher_publishes_as_the_sources_of_its_claim(tmp_path, issuer):
 
 def test_status_and_metrics_tell_of_issuers_and_no_log_has_a_token(tmp_path, issuer, caplog):
     caplog.set_level(logging.DEBUG)
-    with live(tmp_path, "[serve]\nrequest_log = true\n" + issuer.section()) as broker:
+    with live(
+        tmp_path, "[serve]\nrequest_log = true\n" + issuer.section(role_names={"administrator": "administrator"})
+    ) as broker:
         good, wrong = issuer.token(roles=["administrator"]), issuer.token(aud="another")
         with httpx.Client(base_url=broker.url, timeout=30) as client:
             for path in ("/v1/stream", "/v1/principals"):

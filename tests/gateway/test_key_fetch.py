@@ -153,6 +153,19 @@ def test_by_discovery():
             get(section(issuer))
 
 
+def test_an_issuer_elsewhere_names_no_service_of_this_machine(monkeypatch):
+    asked = []
+
+    async def get_(url, _):
+        asked.append(url)
+        return json.dumps({"issuer": "https://login.example", "jwks_uri": "http://127.0.0.1:1/keys"}).encode()
+
+    monkeypatch.setattr(key_fetch, "_get", get_)
+    with pytest.raises(SettingError, match="a jwks_uri of https"):
+        get(section())
+    assert asked == ["https://login.example/.well-known/openid-configuration"]
+
+
 def test_an_answer_that_is_too_long_or_never_ends_is_cut_off(monkeypatch):
     def drip(file):
         for _ in range(1000):

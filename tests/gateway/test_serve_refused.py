@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 
 import pytest
@@ -18,6 +19,14 @@ DATA = '[run]\ndata = "data"\nrunner = "process"\n'
 def _here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TIDEGATE_TOKEN", "a-token-that-only-tests-have")
+    # a broker writes its log to the standard error
+    loggers = [logging.getLogger(name) for name in ("tidegate", "opentelemetry.trace", "uvicorn")]
+    levels = [one.level for one in loggers]
+    monkeypatch.setattr(loggers[0], "handlers", [])
+    monkeypatch.setattr(loggers[0], "propagate", True)
+    yield
+    for one, level in zip(loggers, levels, strict=True):
+        one.setLevel(level)
 
 
 def refused(*arguments, code=2):
@@ -40,6 +49,7 @@ def refused(*arguments, code=2):
         (f'{DATA}[serve]\nlisten = "0.0.0.0:0"\n', "a certificate and a private_key in [serve] to listen beyond"),
         (f'{DATA}[serve]\ncertificate = "none.pem"\nprivate_key = "none.key"\n', "got No such file or directory"),
         (f'{DATA}[serve]\nport = 1\n', "got 'port'; at serve.port of service.toml"),
+        (f'{DATA}[webhooks]\nauthorities = "none.pem"\n', "certificates in PEM as authorities; got No such file"),
         ("[serve\n", "expected TOML"),
         (None, "expected a TOML file or a data directory; got No such file or directory; at service.toml"),
     ],

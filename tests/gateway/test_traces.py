@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import orjson
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import tidegate as tg
 from tests.gateway.clients import Client
 from tests.gateway.live_broker import live
+from tidegate.gateway.counts import Counts
+from tidegate.gateway.delivered_traces import TracedItem, _contexts
+from tidegate.gateway.process_log import log_to_standard_error
+from tidegate.gateway.traces import AT_ONCE, PublishSpan, Traces
+from tidegate.runs.traces_section import TracesSection
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
@@ -150,6 +158,71 @@ def test_a_publication_keeps_a_trace_of_its_own_and_a_pattern_links_them(tmp_pat
     of_parent = {mine: mine.split("-")[1:3], context_of(publish): [TRACE, publish.span_id.hex()]}[carried[-1]]
     assert [delivery.trace_id.hex(), delivery.parent_span_id.hex()] == of_parent
     assert [f"00-{one.trace_id.hex()}-{one.span_id.hex()}-01" for one in delivery.links] == carried[:1]
+
+
+def test_items_that_belong_to_a_trace_are_said_a_few_at_a_time(tmp_path, monkeypatch):
+    said, delivered = {}, Traces.delivered
+
+    def noted(self, items, kind, ended):
+        said.setdefault(kind, []).append(len(items))
+        delivered(self, items, kind, ended)
+
+    monkeypatch.setattr(Traces, "delivered", noted)
+    with receiver() as (section, spans):
+        with live(tmp_path, section) as broker, broker.client("ann") as ann:
+            ann.put("/v1/subscriptions/s", json={"where": "n > 0"})
+            broker.run()
+            with Client(broker, "ann") as socket:
+                assert socket.receive()["type"] == "hello"
+                given = [{"source": "z", "n": 1 + number} for number in range(60)]
+                ann.post("/v1/publications", json=given, headers={"traceparent": SAMPLED})
+                broker.run()
+                assert {socket.receive()["number"] for _ in given} == set(range(1, 61))
+            assert len(ann.get("/v1/notifications?limit=100").json()["notifications"]) == 60
+        assert len(spans.named("deliver")) == 120
+    assert (said["poll"], sum(said["websocket"])) == ([AT_ONCE, AT_ONCE, 10], 60)
+    assert max(said["websocket"]) <= AT_ONCE
+
+
+# --- what others say of a trace ---------------------------------------------------------------------------------------
+
+FORGED = "a=1\n2026-11-15 08:00:00 gateway 1 ERROR somebody came in"
+
+
+@pytest.mark.parametrize("state", [FORGED, "a=1\r", "a=\x1b[2J", "a=\u2028b", "x" * 513, " a=1", 3, None])
+def test_a_state_that_is_none_is_neither_passed_on_nor_logged(state, caplog):
+    traces = Traces(TracesSection(), Counts(), InMemorySpanExporter())
+    given = {"traceparent": SAMPLED, "tracestate": state}
+    headers = {name: value for name, value in given.items() if isinstance(value, str)}
+    with traces.publishing(headers, 1) as span:
+        assert list(span.carried([{"n": 1}])[0]) == ["n", "traceparent"]
+    contexts = _contexts(orjson.dumps({"publication": {"attributes": given}}))
+    assert contexts == [{"traceparent": SAMPLED}]
+    traces.delivered([TracedItem(1, contexts, None, 1)], "poll", 2)
+    assert caplog.records == []
+
+
+def test_a_log_of_a_broker_has_no_context(monkeypatch):
+    loggers = [logging.getLogger(name) for name in ("tidegate", "opentelemetry.trace", "uvicorn")]
+    levels = [one.level for one in loggers]
+    monkeypatch.setattr(loggers[0], "propagate", True)
+    monkeypatch.setattr(loggers[0], "handlers", [])
+    log_to_standard_error("gateway 1")
+    try:
+        assert logging.getLogger("opentelemetry.trace.span").getEffectiveLevel() == logging.ERROR
+    finally:
+        for one, level in zip(loggers, levels, strict=True):
+            one.setLevel(level)
+
+
+def test_a_small_publish_grows_by_little():
+    context = {"traceparent": SAMPLED, "tracestate": "a=" + "x" * 510}
+    span = PublishSpan(None, context)
+    small, full = {"n": 1}, {f"a{number}": number for number in range(999)}
+    assert span.carried([small, {"attributes": small}]) == [small | context, {"attributes": small | context}]
+    assert span.carried([full, {"attributes": full}]) == [full, {"attributes": full}]  # too many with it
+    assert span.carried([small] * 2048)[0] == small | context
+    assert span.carried([small] * 2049)[0] == small | {"traceparent": SAMPLED}
 
 
 def test_a_receiver_that_fails_harms_nobody(tmp_path):

@@ -187,3 +187,37 @@ def test_the_webhooks_of_a_principal_go_with_it(broker, ann):
     with broker.client("root", "administrator") as root:
         assert root.delete("/v1/principals/ann").status_code == 204
     assert broker.broker.webhooks.all() == []
+
+
+def test_a_removal_of_a_principal_that_was_interrupted_is_repeated(broker, ann):
+    """What is left of it goes; only where nothing is left there is nothing to remove."""
+    ann.put("/v1/webhooks/hook", json={"url": URL})
+    body = {"where": "n > 1", "deliver": {"webhook": "hook"}}
+    assert ann.put("/v1/subscriptions/s", json=body).status_code == 201
+    broker.broker.principals.remove("ann")
+    assert broker.broker.webhooks.all() == []  # at the same moment, however it was removed
+    late = {"batch": None, "secret": None, "most": 9}
+    with broker.client("root", "administrator") as root:
+        assert broker.broker.registry.registered("ann") is not None
+        assert root.delete("/v1/principals/ann").status_code == 204
+        assert broker.broker.registry.registered("ann") is None
+        broker.broker.webhooks.put("ann", "late", URL, **late)  # by a request that was under way
+        assert root.delete("/v1/principals/ann").status_code == 204
+        assert broker.broker.webhooks.all() == []
+        assert root.delete("/v1/principals/ann").status_code == 404
+
+
+def test_the_audit_says_who_posts_where_and_no_secret(ann, caplog):
+    caplog.set_level(logging.INFO, "tidegate.audit")
+    mine = made()
+    ann.put("/v1/webhooks/hook", json={"url": f"{URL}/a-path-nobody-knows", "secret": mine})
+    rotated = ann.post("/v1/webhooks/hook/rotate", json={}).json()["secret"]
+    ann.post("/v1/webhooks/other/rotate", json={})
+    ann.delete("/v1/webhooks/hook")
+    lines = [json.loads(record.message) for record in caplog.records if record.name == "tidegate.audit"]
+    assert [(line["what"], line["principal"], line["name"], line.get("host")) for line in lines] == [
+        ("put webhook", "ann", "hook", "example.com"),
+        ("rotate webhook", "ann", "hook", None),
+        ("remove webhook", "ann", "hook", None),
+    ]
+    assert not any(secret in str(lines) for secret in (mine, rotated, "a-path-nobody-knows"))

@@ -54,12 +54,13 @@ def packet(first: int, body: bytes) -> bytes:
 
 class FakeMqttBroker:
     """Has one client at a time. ``reason`` is what PUBACK says (None: nothing is acknowledged), ``has_session`` and
-    ``receive_maximum`` what CONNACK says.
+    ``receive_maximum`` what CONNACK says; filters in ``refuses`` are not subscribed to.
     """
 
     def __init__(self):
         self.reason, self.has_session, self.receive_maximum, self.largest = 0, False, None, None
         self.refuses_login, self.has_ids = 0, None
+        self.refuses, self.given_up = set(), []
         self.logins: list[dict] = []
         self.subscriptions: list[tuple[int | None, list[tuple[str, int]]]] = []
         self.published: list[Published] = []
@@ -102,6 +103,8 @@ class FakeMqttBroker:
             self.acknowledged.append((int.from_bytes(body[:2], "big"), body[2] if len(body) > 2 else 0))
         elif kind == 8:
             self._subscribe(body, writer)
+        elif kind == 10:
+            self._unsubscribe(body, writer)
         elif kind == 12:
             self.pings += 1
             writer.write(b"\xd0\x00")
@@ -145,7 +148,14 @@ class FakeMqttBroker:
             at += 3 + length
         ids = found.json().get("SubscriptionIdentifier", [None])
         self.subscriptions.append((ids[0] if isinstance(ids, list) else ids, filters))
-        writer.write(packet(0x90, body[:2] + b"\0" + bytes([1] * len(filters))))
+        reasons = [135 if topic_filter in self.refuses else 1 for topic_filter, _ in filters]
+        writer.write(packet(0x90, body[:2] + b"\0" + bytes(reasons)))
+
+    def _unsubscribe(self, body, writer):
+        assert body[2] == 0
+        self.given_up.append(body[5:].decode())
+        assert int.from_bytes(body[3:5], "big") == len(body) - 5
+        writer.write(packet(0xB0, body[:2] + b"\0\0"))
 
     # --- what tests do with it --------------------------------------------------------------------------------------
 
@@ -169,6 +179,10 @@ class FakeMqttBroker:
             while not (found := holds()):
                 await self.changed.wait()
             return found
+
+    def ids(self, topic_filter):
+        """The ids of the latest subscriptions to a filter, the last one last."""
+        return [id for id, filters in self.subscriptions if filters[0][0] == topic_filter]
 
     def told(self, topic=None):
         """What the client published but for its status; under one topic."""

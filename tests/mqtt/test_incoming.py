@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.mqtt.bridged import bridged, counted, looped
-from tests.mqtt.fake_mqtt_broker import properties
+from tests.mqtt.bridged import bridged, bridging, counted, looped
+from tests.mqtt.fake_mqtt_broker import fake_mqtt_broker, properties
 from tests.parts.profiles import examples
 from tidegate.errors import StoreError
 
@@ -38,23 +38,116 @@ async def test_a_bridge_logs_in_with_a_session_and_subscribes_to_what_there_is_a
         assert b"tidegate/status" in login["rest"]
         assert b"offline" in login["rest"]
         requests, stored, live = w.mqtt.subscriptions
-        assert stored == (1, [("tidegate/publications/#", 0b000101)])
-        assert live == (2, [("tidegate/publications/#", 0b101101)])
-        assert requests == (None, [("tidegate/requests/+", 0b100101)])
+        assert stored[1] == [("tidegate/publications/#", 0b000101)]
+        assert live[1] == [("tidegate/publications/#", 0b101101)]
+        assert requests[1] == [("tidegate/requests/+", 0b100101)]
+        assert len({requests[0], stored[0], live[0]}) == 3
 
 
 @looped
-async def test_a_session_that_goes_on_is_not_told_again_what_was_stored(tmp_path):
+async def test_a_session_that_goes_on_is_told_once_what_was_stored_also_if_the_first_connection_breaks(tmp_path):
+    requests, publications = "tidegate/requests/+", "tidegate/publications/#"
+    async with bridged(tmp_path) as w:
+        await w.connected()
+        [stored, live] = w.mqtt.ids(publications)
+        w.mqtt.has_session = True
+        for expected in ([requests, publications], [requests, publications, publications]):
+            w.mqtt.subscriptions.clear()
+            w.mqtt.published.clear()
+            w.mqtt.cut()
+            await w.connected()
+            assert [filters[0][0] for _, filters in w.mqtt.subscriptions] == expected
+            assert w.mqtt.ids(publications) == [stored, live][-len(expected) + 1 :]
+            w.bridge._subscriptions._fetched.clear()  # as it is if the connection had broken before that was answered
+
+
+RULES = """
+[[mqtt.rules]]
+topic = "a/+"
+[[mqtt.rules]]
+topic = "a/#"
+"""
+
+
+@looped
+async def test_a_copy_is_taken_until_it_is_known_that_the_one_that_counts_comes_as_well(tmp_path):
+    """What was sent before a rule was there lies in the session, as a copy of another rule alone."""
+    (tmp_path / "new").mkdir()
+    async with bridged(tmp_path / "new", RULES) as w:  # with a session that begins with all of them
+        await w.connected()
+        [_, narrow], [_, wide] = w.mqtt.ids("a/+"), w.mqtt.ids("a/#")
+        for number, id in ((1, narrow), (2, wide)):
+            w.mqtt.send("a/x", b'{"n": 1}', number, properties(SubscriptionIdentifier=id))
+        await w.mqtt.until(lambda: len(w.mqtt.acknowledged) == 2)
+        assert counted(w.broker, "mqtt_received") == {"taken": 1, "overlapping": 1}
+
+    (tmp_path / "going on").mkdir()
+    async with bridged(tmp_path / "going on", RULES, has_session=True) as w:  # of which nothing is known here
+        await w.connected()
+        for number, id in enumerate((wide, narrow, wide), 1):
+            w.mqtt.send("a/x", b'{"n": 1}', number, properties(SubscriptionIdentifier=id))
+            await w.mqtt.until(lambda: len(w.mqtt.acknowledged) == number)  # noqa: B023  (it is called at once)
+        assert counted(w.broker, "mqtt_received") == {"taken": 2, "overlapping": 1}
+
+    (tmp_path / "refused").mkdir()
+    async with bridged(tmp_path / "refused", RULES, refuses={"a/+"}) as w:
+        await w.connected()
+        for number in (1, 2):
+            w.mqtt.send("a/x", b'{"n": 1}', number, properties(SubscriptionIdentifier=wide))
+        await w.mqtt.until(lambda: len(w.mqtt.acknowledged) == 2)
+        assert counted(w.broker, "mqtt_received") == {"taken": 2}
+
+
+@looped
+async def test_a_rule_that_was_removed_is_unsubscribed(tmp_path):
+    async with fake_mqtt_broker() as (mqtt, port):
+        for rules in (RULES, RULES.replace("a/+", "b/+")):
+            text = f'[mqtt]\naddress = "mqtt://127.0.0.1:{port}"\nclient_id = "bridge"\n{rules}'
+            async with bridging(tmp_path, text):
+                await mqtt.until(lambda: any(one.payload == b"online" for one in mqtt.published))
+            mqtt.published.clear()
+            mqtt.has_session = True
+    assert mqtt.given_up == ["a/+"]
+    assert [len(mqtt.ids(one)) for one in ("a/+", "a/#", "b/+")] == [2, 3, 2]
+
+
+@looped
+async def test_what_is_dropped_with_its_connection_is_not_appended_when_the_quota_lets_it(tmp_path, monkeypatch):
     async with bridged(tmp_path, has_session=True) as w:
         await w.connected()
-        assert [id for id, _ in w.mqtt.subscriptions] == [None, 2]
+        waits = asyncio.Event()
+        monkeypatch.setattr(w.broker.free_room, "is_full", lambda: waits.set() or w.mqtt.logins[1:] == [])
+        w.mqtt.send("tidegate/publications/z7", b'{"n": 1}', 1)
+        await waits.wait()
+        w.mqtt.cut()
+        await w.mqtt.until(lambda: len(w.mqtt.logins) == 2 and w.mqtt.writer)
+        w.mqtt.send("tidegate/publications/z7", b'{"n": 1}', 1, is_repeated=True)
+        await w.mqtt.until(lambda: w.mqtt.acknowledged)
+        assert len(publications(w)) == 1
+
+
+@looped
+async def test_an_answer_to_a_subscription_is_waited_for_only_while_anything_is_read(tmp_path, monkeypatch):
+    from tidegate.mqtt import mqtt_connection
+
+    monkeypatch.setattr(mqtt_connection, "_PATIENCE", 0.1)
+    monkeypatch.setattr(mqtt_connection, "_TURN", 0.05)
+    async with bridged(tmp_path) as w:
+        await w.connected()
+        connection = w.bridge._connection
+        connection.hold(True)
+        asyncio.get_running_loop().call_later(0.3, connection.hold, False)
+        assert await connection.unsubscribe("a/+") == (0,)
+        w.mqtt._unsubscribe = lambda body, writer: None
+        with pytest.raises(mqtt_connection.MqttLost):
+            await connection.unsubscribe("a/+")
 
 
 @looped
 async def test_an_mqtt_broker_without_ids_of_subscriptions_gets_none(tmp_path):
     async with bridged(tmp_path, has_ids=0) as w:
         await w.connected()
-        assert [id for id, _ in w.mqtt.subscriptions] == [None, None, None]
+        assert [id for id, _ in w.mqtt.subscriptions] == [None] * 3
         w.mqtt.send("tidegate/publications/z7", b'{"no2": 41}', 5, retain=True)
         await w.mqtt.until(lambda: w.mqtt.acknowledged)
         assert ["valid_until" in one for one in publications(w)] == [True]
@@ -151,20 +244,23 @@ async def test_a_full_disk_holds_messages_back(tmp_path, monkeypatch):
 
 
 @looped
-async def test_a_quota_slows_messages_down_and_refuses_none(tmp_path):
+async def test_a_quota_slows_messages_down_and_refuses_none(tmp_path, monkeypatch):
+    from tidegate.mqtt import incoming
+    from tidegate.mqtt.publisher import Publisher
+
+    sizes, publish = [], incoming.publish
+    monkeypatch.setattr(incoming, "publish", lambda *given: sizes.append(len(given[2])) or publish(*given))
     async with bridged(tmp_path) as w:
         await w.connected()
         w.broker.principals.put("mqtt", quotas={"publications_per_second": 5})
-        from tidegate.mqtt.publisher import Publisher
-
         publisher = w.bridge._incoming._publisher = Publisher(w.broker, w.broker.config.mqtt)
         assert publisher.caller.quotas["publications_per_second"] == 5
         for number in range(1, 13):
             w.mqtt.send("tidegate/publications/z7", b'{"no2": 41}', number)
-            await asyncio.sleep(0.02)
         await w.mqtt.until(lambda: len(w.mqtt.acknowledged) == 12)
         assert {reason for _, reason in w.mqtt.acknowledged} == {0}
         assert counted(w.broker, "mqtt_retried")["rate"] >= 1
+        assert max(sizes) <= 5  # no more than a second brings: the rest may come again meanwhile
 
 
 @looped
@@ -199,9 +295,10 @@ async def test_after_a_lost_connection_nothing_of_it_is_acknowledged_to_the_next
 
 @looped
 async def test_what_is_stored_has_an_identity_of_its_own_and_is_valid(tmp_path):
-    stored, live = properties(SubscriptionIdentifier=1), properties(SubscriptionIdentifier=2)
     async with bridged(tmp_path, "retained_seconds = 3600") as w:
         await w.connected()
+        ids = w.mqtt.ids("tidegate/publications/#")
+        stored, live = (properties(SubscriptionIdentifier=id) for id in ids)
         for number, (more, payload) in enumerate([(stored, b"20"), (stored, b"20"), (live, b"20"), (live, b"20")], 1):
             w.mqtt.send("tidegate/publications/door", payload, number, more, retain=True)
         w.mqtt.send("tidegate/publications/door", b"", 5, live, retain=True)

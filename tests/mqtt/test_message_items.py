@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from tests.parts.profiles import examples
 from tidegate.gateway.given_publications import Unreadable
 from tidegate.gateway.submission import Submission
-from tidegate.mqtt.message_items import MessageItems, live_id, stored_id
+from tidegate.mqtt.message_items import MessageItems
 from tidegate.mqtt.message_refusals import MessageRefused, RefusalLog, reason_of
 from tidegate.mqtt.packet_properties import Property
 from tidegate.mqtt.packets import Message
+from tidegate.mqtt.session_subscriptions import SessionSubscriptions
 from tidegate.runs.config import load
 
 NOW = 1_800_000_000_000_000
@@ -27,9 +28,19 @@ def reader(tmp_path):
     def made(rules="", most_bytes=10_000, most_items=100):
         file = tmp_path / "service.toml"
         file.write_text(f'[run]\ndata = "data"\nrunner = "process"\n[mqtt]\naddress = "mqtt://localhost"\n{rules}')
-        return MessageItems(load(file).mqtt, most_bytes, most_items, lambda: NOW)
+        section = load(file).mqtt
+        return MessageItems(section, subscriptions_of(section, tmp_path), most_bytes, most_items, lambda: NOW)
 
     return made
+
+
+def subscriptions_of(section, directory):
+    """Those of a session that began with them."""
+    found = SessionSubscriptions(section, directory, "me")
+    found.begin(False)
+    for one in found.topic_filters:
+        found.subscribed(one, True)
+    return found
 
 
 def message(topic, payload, retain=False, **properties):
@@ -85,7 +96,6 @@ topic = "any/#"
 
 def test_rules_name_levels_and_the_first_that_matches_counts(reader):
     items = reader(RULES)
-    assert items.topic_filters == ["tidegate/publications/#", "sensors/+/+/no2", "texts/+", "any/#"]
     [found] = read(items, "sensors/north/z7/no2", b" 41.5\n")
     assert found.pop("valid_until") == "2027-01-15T08:01:00.000000Z"
     assert found == {"no2": 41.5, "source": "z7", "area": "north", "unit": "ug", "floor": 2}
@@ -99,11 +109,14 @@ def test_rules_name_levels_and_the_first_that_matches_counts(reader):
 
 def test_a_message_that_comes_by_several_subscriptions_counts_by_that_of_its_rule(reader):
     items = reader('[[mqtt.rules]]\ntopic = "a/{id}"\n[[mqtt.rules]]\ntopic = "a/#"\n[[mqtt.rules]]\ntopic = "a/#"\n')
-    assert items.topic_filters == ["tidegate/publications/#", "a/+", "a/#"]
-    for ids in ([live_id(1)], [live_id(2), live_id(1)], [stored_id(1)]):
+    subscriptions = items._subscriptions
+    own = ["tidegate/requests/+", "tidegate/publications/#"]
+    assert subscriptions.topic_filters == [*own, "a/+", "a/#"]
+    narrow, wide = subscriptions.live_id("a/+"), subscriptions.live_id("a/#")
+    for ids in ([narrow], [wide, narrow], [subscriptions.stored_id("a/+")]):
         assert len(read(items, "a/x", {"n": 1}, SUBSCRIPTION_ID=ids)) == 1, ids
-    assert read(items, "a/x", {"n": 1}, SUBSCRIPTION_ID=[live_id(2)]) == []
-    assert len(read(items, "a/x/y", {"n": 1}, SUBSCRIPTION_ID=[live_id(2)])) == 1
+    assert read(items, "a/x", {"n": 1}, SUBSCRIPTION_ID=[wide]) == []
+    assert len(read(items, "a/x/y", {"n": 1}, SUBSCRIPTION_ID=[wide])) == 1
 
 
 def test_our_own_topics_are_no_publications_whatever_the_rules_say(reader):
@@ -186,11 +199,11 @@ def test_an_expiry_is_a_validity_and_is_cut_at_thirty_days(reader):
 
 def test_the_identity_of_what_is_stored_follows_from_topic_and_content(reader):
     items = reader()
+    subscriptions = items._subscriptions
+    stored, live = (of(subscriptions.publications) for of in (subscriptions.stored_id, subscriptions.live_id))
 
     def id_of(topic, payload, *more, **properties):
-        [found] = read(
-            items, f"tidegate/publications/{topic}", payload, True, SUBSCRIPTION_ID=[stored_id(0)], **properties
-        )
+        [found] = read(items, f"tidegate/publications/{topic}", payload, True, SUBSCRIPTION_ID=[stored], **properties)
         return found.get("id")
 
     first = id_of("a", {"x": 1})
@@ -198,7 +211,7 @@ def test_the_identity_of_what_is_stored_follows_from_topic_and_content(reader):
     others = [id_of("b", {"x": 1}), id_of("a", {"x": 2}), id_of("a", {"x": 1}, CONTENT_TYPE="application/json")]
     assert len({first, *others}) == 4
     assert id_of("a", {"x": 1, "id": "own"}) == "own"
-    live = read(items, "tidegate/publications/a", {"x": 1}, True, SUBSCRIPTION_ID=[live_id(0)])
+    live = read(items, "tidegate/publications/a", {"x": 1}, True, SUBSCRIPTION_ID=[live])
     assert "id" not in live[0]
 
 
@@ -226,7 +239,8 @@ def test_payloads_that_mean_harm_are_refused_one_by_one(tmp_path_factory, data):
     directory = tmp_path_factory.getbasetemp()
     file = directory / "harm.toml"
     file.write_text(f'[run]\ndata = "data"\nrunner = "process"\n[mqtt]\naddress = "mqtt://localhost"\n{RULES}')
-    items = MessageItems(load(file).mqtt, 10_000, 100, lambda: NOW)
+    section = load(file).mqtt
+    items = MessageItems(section, subscriptions_of(section, directory), 10_000, 100, lambda: NOW)
     topic = data.draw(st.sampled_from(["tidegate/publications/z7", "sensors/n/z7/no2", "texts/1", "any/x", "else"]))
     payload, kind = data.draw(PAYLOADS), data.draw(TYPES)
     user = data.draw(st.lists(st.tuples(NAMES, st.text(max_size=5)), max_size=5))

@@ -32,8 +32,9 @@ class Reader:
 
     async def told(self, also=frozenset()):
         """The items that came since, once all of the queue has; no byte of them is of what it may not read."""
-        queues = self.w.broker.delivery.queues
         async with asyncio.timeout(60):
+            while (queues := self.w.broker.delivery.queues) is None:  # the runner has made them, and they are opened
+                await asyncio.sleep(0.05)
             while True:
                 queues.refresh()
                 queue = queues.find(self.name, "mqtt")

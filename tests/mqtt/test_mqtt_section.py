@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from tests.gateway.broker import client_of, opened, token
 from tests.mqtt.bridged import looped
 from tidegate.errors import SettingError
+from tidegate.gateway.problems import RequestError
+from tidegate.gateway.webhooks import expect_deliverable
 from tidegate.mqtt.credentials import Credentials, check_credentials
 from tidegate.runs.config import load
 
@@ -38,6 +41,10 @@ def test_without_it_there_is_no_bridge_and_with_an_address_all_else_has_a_defaul
         ("", "expected a key address; got none"),
         ('address = "http://b"', "expected mqtt://host:port or mqtts://host:port; got 'http://b'; at mqtt.address"),
         ('address = "mqtt://u:secret@b"', "username and password as keys of their own; got one with both"),
+        ('address = "mqtt://u:secret@b:99999"', "username and password as keys of their own; got one with both"),
+        ('address = "mqtt://u:secret@[b"', "username and password as keys of their own; got one with both"),
+        ('address = "mqtt://b"\npassword = 12345678', "expected text that is not empty; got another int"),
+        ('address = "mqtt://b"\npassword = "secret\\u0000"', "expected text that is not empty; got another str"),
         ('address = "mqtt://b:99999"', "expected mqtt://host:port"),
         ('address = "mqtt://b"\nprefix = "a/#"', "expected a topic without"),
         ('address = "mqtt://b"\npassword = "x"\npassword_file = "y"', "got password and password_file"),
@@ -59,7 +66,7 @@ def test_what_cannot_be_meant_is_told_with_its_place(tmp_path, text, wrong):
     with pytest.raises(SettingError) as caught:
         section(tmp_path, f"[mqtt]\n{text}")
     assert wrong in str(caught.value)
-    assert "secret" not in str(caught.value)
+    assert not {"secret", "12345678"} & {*re.findall(r"\w+", str(caught.value))}
 
 
 def test_passwords_come_from_the_file_another_file_or_the_environment_and_are_in_no_text(tmp_path, monkeypatch):
@@ -121,3 +128,12 @@ async def test_subscriptions_are_delivered_to_mqtt_only_where_there_is_a_bridge(
                 else:
                     assert answer.json()["code"] == "undeliverable"
                     assert "a section [mqtt]" in answer.json()["detail"]
+
+
+def test_no_subscription_is_delivered_to_mqtt_of_a_principal_that_the_section_does_not_name(tmp_path):
+    with opened(tmp_path, '[mqtt]\naddress = "mqtt://127.0.0.1:1"\nprincipals = ["bob"]') as broker:
+        with pytest.raises(RequestError, match="for this principal") as caught:
+            expect_deliverable(broker, "ann", "mqtt")
+        assert caught.value.code == "undeliverable"
+        expect_deliverable(broker, "bob", "mqtt")
+        expect_deliverable(broker, "ann", "stream")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.mqtt.bridged import bridged, counted, looped
+from tidegate.errors import StoreError
 
 ANN = "tidegate/notifications/ann"
 
@@ -174,6 +175,126 @@ async def test_what_the_mqtt_broker_would_not_take_is_told_as_skipped(tmp_path):
         assert items[0] == {"type": "skipped", "from": 1, "number": 1, "reason": "too_large"}
         assert items[1]["publication"]["id"] == "p2"
         await acknowledged(w, 2)
+
+
+@looped
+async def test_what_the_mqtt_broker_refuses_for_its_size_is_told_as_skipped_at_once(tmp_path):
+    async with bridged(tmp_path, reason=None) as w:
+        await w.connected()
+        await w.subscribe("ann")
+        await published(w, {"id": "p1"}, {"id": "p2"}, {"id": "p3"})
+        await w.mqtt.until(lambda: len(w.mqtt.told(ANN)) == 3)
+        first, second, third = w.mqtt.told(ANN)
+        w.mqtt.reason = 0
+        for one, reason in ((first, 0), (second, 149), (third, 149)):
+            w.mqtt.acknowledge(one.packet, reason)
+        await acknowledged(w, 3)
+        _, items = told(w)
+        skipped = [{"type": "skipped", "from": number, "number": number, "reason": "too_large"} for number in (2, 3)]
+        assert items[3:] == skipped
+        assert counted(w.broker, "mqtt_refused") == {"packet_too_large": 2}
+
+
+@looped
+async def test_what_was_on_its_way_and_is_too_large_for_the_next_connection_is_told_as_skipped(tmp_path):
+    async with bridged(tmp_path, reason=None, has_session=True) as w:
+        await w.connected()
+        await w.subscribe("ann")
+        await published(w, {"id": "p1", "text": "x" * 2000})
+        await w.mqtt.until(lambda: len(w.mqtt.told(ANN)) == 1)
+        w.mqtt.largest, w.mqtt.reason = 800, 0
+        w.mqtt.cut()
+        await acknowledged(w, 1)
+        assert [item["type"] for item in told(w)[1]] == ["notification", "skipped"]
+
+
+@looped
+async def test_after_a_while_without_a_connection_what_was_on_its_way_is_read_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("tidegate.mqtt.outgoing._SOON", 0.0)
+    async with bridged(tmp_path, reason=None, has_session=True) as w:
+        await w.connected()
+        await w.subscribe("ann")
+        await published(w, {"id": "p1", "n": 1}, {"id": "p2", "n": 2})
+        await w.mqtt.until(lambda: len(w.mqtt.told(ANN)) == 2)
+        w.broker.principals.put("ann", read="n = 2")
+        w.mqtt.published.clear()
+        w.mqtt.cut()
+        await w.mqtt.until(lambda: len(w.mqtt.told(ANN)) == 2)
+        assert [(item["type"], item.get("reason")) for item in told(w)[1]] == [
+            ("skipped", "unreadable"),
+            ("notification", None),
+        ]
+
+
+@looped
+async def test_what_waits_is_read_again_once_its_principal_may_read_something_else(tmp_path):
+    async with bridged(tmp_path, reason=None, receive_maximum=2) as w:
+        await w.connected()
+        await w.subscribe("ann")
+        await published(w, *({"id": f"p{n}", "n": n} for n in range(4)))  # its status is on the way as well
+        await w.mqtt.until(lambda: len(w.mqtt.told(ANN)) == 1)
+        [channel] = w.bridge._channels.values()
+        w.broker.principals.put("ann", read="n = 3")
+        async with asyncio.timeout(20):
+            while not channel.is_ended:
+                await asyncio.sleep(0.02)
+        w.mqtt.reason = 0
+        for one in w.mqtt.published:
+            w.mqtt.acknowledge(one.packet)
+        await acknowledged(w, 4)
+        shown = [item["publication"]["id"] for item in told(w)[1] if item["type"] == "notification"]
+        assert shown == ["p0", "p3"]
+
+
+@looped
+async def test_an_item_that_cannot_be_sent_is_tried_again_and_keeps_nobody_else_from_theirs(tmp_path, monkeypatch):
+    from tidegate.mqtt import outgoing
+
+    monkeypatch.setattr(outgoing, "_FIRST_REST", 0.1)
+    failures, message_of = iter([True]), outgoing.message_of
+    monkeypatch.setattr(outgoing, "message_of", lambda *given: 1 / 0 if next(failures, False) else message_of(*given))
+    async with bridged(tmp_path) as w:
+        await w.connected()
+        await w.subscribe("ann")
+        await published(w, {"id": "p1"}, {"id": "p2"})
+        await acknowledged(w, 2)
+        assert told(w)[0] == [1, 2]
+
+
+@looped
+async def test_queues_that_cannot_all_be_connected_leave_no_connection_behind(tmp_path, monkeypatch):
+    async with bridged(tmp_path, refuses_login=136) as w:
+        await w.subscribe("ann")
+        await w.subscribe("bob", id="b")
+        _, sessions = await w.broker.delivery.opened()
+        acknowledged, fails = sessions.acknowledged, iter([False, True])
+
+        def broken(queue):
+            if next(fails, False):
+                raise StoreError("cursors", "none")
+            return acknowledged(queue)
+
+        monkeypatch.setattr(sessions, "acknowledged", broken)
+        channels = [w.bridge._outgoing.channel(name) for name in ("ann", "bob")]
+        with pytest.raises(StoreError):
+            await w.broker.delivery.attach(channels, "mqtt")
+        assert next(fails, "all were asked for") == "all were asked for"
+        assert len(sessions._connections) == w.broker.delivery.connections == 0
+
+
+@looped
+async def test_answers_are_for_the_connection_that_asked_and_for_an_mqtt_broker_that_takes_them(tmp_path):
+    async with bridged(tmp_path, reason=None, has_session=True, largest=300) as w:
+        await w.connected()
+        w.bridge._outgoing.publish("tidegate/responses/a", b"x" * 500, {})
+        w.bridge._outgoing.publish("tidegate/responses/b", b"small", {})
+        await w.mqtt.until(w.mqtt.told)
+        w.mqtt.published.clear()
+        w.mqtt.cut()
+        await w.connected()
+        assert w.mqtt.told() == []
+        assert [one.payload for one in w.mqtt.published] == [b"online"]
+        assert counted(w.broker, "mqtt_dropped") == {"answer": 1}
 
 
 @looped

@@ -104,10 +104,11 @@ class World:
 
 STEPS = st.one_of(
     st.tuples(st.just("publish"), st.sampled_from(NAMES), st.integers(1, 5)),
-    st.tuples(st.just("answer"), st.integers(0, 5), st.sampled_from([0, 0, 0, 16, 135])),
+    st.tuples(st.just("answer"), st.integers(0, 5), st.sampled_from([0, 0, 0, 16, 135, 149, 153])),
     st.tuples(st.just("answer"), st.integers(0, 5), st.just(0)),
     st.tuples(st.just("connect"), st.integers(1, 6), st.booleans()),
     st.tuples(st.just("lose")),
+    st.tuples(st.just("stay away")),
 )
 
 
@@ -129,6 +130,9 @@ def test_cursors_follow_acknowledgements_and_in_the_end_all_is_told(steps):
                     world.connect(*values)
                 case "lose":
                     world.lose()
+                case "stay away":
+                    world.lose()
+                    world.outgoing._lost_at = float("-inf")
             for _ in range(3):
                 world.attach()
                 await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from tests.mqtt.bridged import bridged, counted, looped
 from tests.mqtt.fake_mqtt_broker import properties
 
 REPLY = "tidegate/responses/mine"
+LEVELS = f"tidegate/responses{'/a' * 100}"
 
 
 class Asking:
@@ -90,7 +92,7 @@ async def test_who_brings_many_wrong_tokens_has_to_wait_and_who_has_one_does_not
         assert (await ask({"type": "ping", "token": token}))["type"] == "accepted"
 
 
-@pytest.mark.parametrize("topic", ["tidegate/publications/z7", "elsewhere", "tidegate/responses/+", "", None])
+@pytest.mark.parametrize("topic", ["tidegate/publications/z7", "elsewhere", "tidegate/responses/+", LEVELS, "", None])
 def test_nobody_makes_the_bridge_publish_elsewhere(tmp_path, topic):
     @looped
     async def work():
@@ -105,3 +107,52 @@ def test_nobody_makes_the_bridge_publish_elsewhere(tmp_path, topic):
             assert counted(w.broker, "mqtt_requests") == {"response_topic": 1}
 
     work()
+
+
+@looped
+async def test_only_a_short_reference_of_who_has_a_token_is_repeated(tmp_path):
+    async with bridged(tmp_path) as w:
+        await w.connected()
+        ask, token = Asking(w), secret(w)
+        for body, ref in (
+            ({"token": token, "ref": 7}, 7),
+            ({"token": token, "ref": "x" * 257}, None),
+            ({"token": "no-token-that-there-is", "ref": 7}, None),
+        ):
+            said = await ask({"type": "ping", **body})
+            assert said.get("ref") == ref
+
+
+@looped
+async def test_a_request_that_is_large_is_refused_and_one_that_takes_long_holds_nothing_back(tmp_path, monkeypatch):
+    async with bridged(tmp_path) as w:
+        await w.connected()
+        ask, token = Asking(w), secret(w)
+        said = await ask({"type": "ping", "token": token, "more": "x" * (64 << 10)})
+        assert (said["status"], said["code"]) == (413, "too_large")
+        may_go_on, done = asyncio.Event(), w.bridge._requests._answered
+
+        async def slow(request):
+            await may_go_on.wait()
+            return await done(request)
+
+        monkeypatch.setattr(w.bridge._requests, "_answered", slow)
+        body = json.dumps({"type": "ping", "token": token}).encode()
+        w.mqtt.send("tidegate/requests/ann", body, 2, properties(ResponseTopic=REPLY))
+        w.mqtt.send("tidegate/publications/z7", b'{"n": 1}', 3)
+        await w.mqtt.until(lambda: w.mqtt.acknowledged[1:] == [(2, 0), (3, 0)])
+        may_go_on.set()
+        await w.mqtt.until(lambda: len(w.mqtt.told(REPLY)) == 2)
+
+
+@looped
+async def test_a_request_that_comes_twice_since_a_rule_matches_it_too_is_answered_once(tmp_path):
+    async with bridged(tmp_path, '[[mqtt.rules]]\ntopic = "#"') as w:
+        await w.connected()
+        body = json.dumps({"type": "ping", "token": secret(w)}).encode()
+        for number, topic_filter in enumerate(("#", "tidegate/requests/+"), 1):
+            id = w.mqtt.ids(topic_filter)[-1]
+            more = properties(ResponseTopic=REPLY, SubscriptionIdentifier=id)
+            w.mqtt.send("tidegate/requests/ann", body, number, more)
+        await w.mqtt.until(lambda: len(w.mqtt.acknowledged) == 2 and w.mqtt.told(REPLY))
+        assert counted(w.broker, "mqtt_requests") == {"accepted": 1}

@@ -20,6 +20,8 @@ from tests.mqtt.bridged import bridging, counted, looped
 from tests.mqtt.foreign_clients import Device, Reader, until
 from tests.parts.machine import program
 from tests.parts.mosquitto import mosquitto, mosquitto_server
+from tidegate.mqtt.packet_properties import Property
+from tidegate.mqtt.wire_fields import is_plain
 from tidegate.store.log_rows import LogRows
 
 __all__ = ["mosquitto"]
@@ -249,3 +251,49 @@ def test_a_broker_that_stops_says_so_within_its_five_seconds_and_one_that_cannot
             assert "expected a file with a password" in broker.log.read_text()
         finally:
             broker.end()
+
+
+@looped
+async def test_what_was_queued_before_the_rules_were_changed_is_taken_by_the_new_ones(tmp_path, mosquitto):
+    text = f'[mqtt]\naddress = "{mosquitto.url}"\n'
+    narrow, wide = '[[mqtt.rules]]\ntopic = "a/{source}"\n', '[[mqtt.rules]]\ntopic = "a/#"\n'
+
+    async def taken(rules, count):
+        """Have a bridge with such rules take so many messages."""
+        async with bridging(tmp_path, text + rules) as (broker, bridge), asyncio.timeout(30):
+            found = bridge._subscriptions
+            while not found._fetched == found._known == set(found.topic_filters):
+                await asyncio.sleep(0.02)
+            while counted(broker, "mqtt_received").get("taken", 0) < count:
+                await asyncio.sleep(0.02)
+            return counted(broker, "mqtt_received")
+
+    with Device(mosquitto.port, "device") as device:
+        assert await taken(wide, 0) == {}
+        device.publish("a/x", '{"id": "1"}')
+        device.publish("a/y", '{"id": "2"}')
+        until(device.is_acknowledged)
+        assert await taken(narrow + wide, 2) == {"taken": 2}  # their copies are those of a rule that does not count
+        device.publish("a/x", '{"id": "3"}')
+        until(device.is_acknowledged)
+        await taken(narrow, 1)
+        device.publish("a/x/y", '{"id": "4"}')
+        device.publish("a/x", '{"id": "5"}')
+        until(device.is_acknowledged)
+        assert "topic" not in await taken(narrow, 1)
+
+
+@looped
+async def test_no_value_of_a_publication_has_mosquitto_close_the_connection(tmp_path, mosquitto):
+    async with bridging(tmp_path, f'[mqtt]\naddress = "{mosquitto.url}"') as (_, bridge), asyncio.timeout(30):
+        while not bridge.is_connected:
+            await asyncio.sleep(0.02)
+        connection, properties = bridge._connection, Property.USER
+        told = [chr(code) for code in (*range(0x20, 0x7F), 0xA0, 0xFDCF, 0xFDF0, 0xFFFD, 0x1FFFD, 0x10FFFD)]
+        assert all(map(is_plain, told))
+        for one in told:
+            bridge._outgoing.publish("tidegate/responses/x", b"{}", {properties: [("subject", one)]})
+        bridge._outgoing.publish("tidegate/responses/x", b"{}", {properties: [("subject", "end")]})
+        while bridge._outgoing._others or bridge._outgoing.in_flight:
+            await asyncio.sleep(0.02)
+        assert not connection.is_lost

@@ -100,6 +100,9 @@ _SMALL = {
         :AllB owl:equivalentClass [ a owl:Restriction ; owl:onProperty :q ; owl:allValuesFrom :B ] .
         :AllBp owl:equivalentClass [ a owl:Restriction ; owl:onProperty :p ; owl:allValuesFrom :B ] .
         :x a :SomeB . :y a :AllB ; :q :z .""",
+    "several intersections and unions": """
+        :A owl:intersectionOf ( :B :C ) , ( :D :E ) ; owl:unionOf ( :F ) , ( :G :H ) .
+        :x a :D , :E . :y a :B , :C . :v a :F . :w a :H . :z a :A .""",
     "inverse functional": """
         :mail a owl:InverseFunctionalProperty . :ann :mail :m . :anna :mail :m . :ben :mail :n . :ann a :Person .""",
     "the same, everywhere": """

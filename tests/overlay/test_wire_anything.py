@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import fields, replace
 
 import orjson
@@ -96,7 +97,7 @@ _junk = st.one_of(
     st.integers(1, 200).map(deep),
     st.just(1025).map(lambda n: "x" * n),
     _json,
-)
+).map(deepcopy)  # tests change what they have drawn
 
 
 @examples(250)

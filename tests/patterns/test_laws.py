@@ -169,7 +169,7 @@ def test_the_lateness_delays_and_no_more(wanted, stream, cuts, data):
     assert told[0] == told[1]
 
 
-@examples(25)
+@examples(15)
 @given(script=scripts(), lateness=latenesses, data=st.data())
 def test_a_restart_changes_nothing(script, lateness, data):
     """Saved and loaded before one of the actions, and the engine that was saved goes on as well."""
@@ -177,13 +177,13 @@ def test_a_restart_changes_nothing(script, lateness, data):
         assert len(again) == len(engine)
 
 
-@examples(10)
+@examples(4)
 @given(script=scripts(), lateness=latenesses)
 def test_a_restart_at_every_action_changes_nothing(script, lateness):
     restarted_at_every_action(script, lateness)
 
 
-@examples(15)
+@examples(6)
 @given(
     parts=st.lists(subscriptions(most=3, active=False), min_size=2, max_size=3),
     streams=st.tuples(streams(most=8), streams(most=12)),

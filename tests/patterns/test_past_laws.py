@@ -133,7 +133,7 @@ def test_disorder_within_the_lateness_equals_sorted(script):
     assert late.refused == ordered.refused
 
 
-@examples(30)
+@examples(20)
 @given(script=looking_back_scripts(), lateness=latenesses, data=st.data())
 def test_a_restart_changes_nothing(script, lateness, data):
     """Saved and loaded before one of the actions, and the engine that was saved goes on as well."""
@@ -141,14 +141,14 @@ def test_a_restart_changes_nothing(script, lateness, data):
         assert again.refused == engine.refused
 
 
-@examples(15)
+@examples(7)
 @given(script=looking_back_scripts(ordered=True), lateness=latenesses)
 def test_a_restart_at_every_action_equals_oracle(script, lateness):
     engine, world = restarted_at_every_action(script, lateness)
     assert counted(engine.refused) == world.refused
 
 
-@examples(15)
+@examples(8)
 @given(script=looking_back_scripts(ordered=False, depth=2), keep=st.sampled_from([2, 5]), data=st.data())
 def test_a_restart_changes_nothing_of_what_is_forgotten(script, keep, data):
     engine, world = tg.Engine(keep=timedelta(seconds=keep)), World(keep=timedelta(seconds=keep))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.store.valid_sets import Following, reading, valid_rows
 from tidegate.errors import StoreError
-from tidegate.store import valid_set
+from tidegate.store import valid_set, withdrawn_rows
 from tidegate.store.log_rows import LogRows
 from tidegate.store.valid_manifest import read_manifest
 from tidegate.store.valid_set import ValidSet
@@ -134,6 +134,27 @@ def test_withdrawn_rows_are_seen_by_readers_as_soon_as_they_are_told(following):
     assert reader.refresh()
     assert not reader.refresh()
     assert np.flatnonzero(reader.among(rows)).tolist() == [1, 3]
+
+
+def test_who_asks_while_another_thread_looks_is_told_of_all_that_was_known(following, monkeypatch):
+    """Also while it looks into a file that is written anew."""
+    monkeypatch.setattr(valid_set, "_SOME", 2)
+    following.append(*(reading(number, 99) for number in range(9)))
+    following.withdraw(*range(6))
+    following.advance()
+    reader, told = WithdrawnRows(following.directory / "valid"), []
+    following.valid.tidy(lambda: 3)
+    read = withdrawn_rows._read
+
+    def meanwhile(*given):
+        found = read(*given)
+        told.append(np.flatnonzero(reader.among(np.arange(20))).tolist())
+        return found
+
+    monkeypatch.setattr(withdrawn_rows, "_read", meanwhile)
+    reader.refresh()
+    assert told == [[0, 1, 2, 3, 4, 5]]
+    assert np.flatnonzero(reader.among(np.arange(20))).tolist() == [3, 4, 5]
 
 
 def test_withdrawn_rows_that_nobody_names_are_forgotten(following, monkeypatch):

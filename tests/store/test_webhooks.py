@@ -14,6 +14,7 @@ from tests.formats.write import unpacked
 from tidegate.errors import ConflictError, SettingError
 from tidegate.store.database import Database
 from tidegate.store.database_url import address
+from tidegate.store.principals import Principals
 from tidegate.store.registry import Registry
 from tidegate.store.schema import SchemaPart
 from tidegate.store.webhook_secrets import made
@@ -88,7 +89,8 @@ def test_each_principal_has_its_own_and_so_many_at_most(url):
         assert len(webhooks.all()) == 4
         webhooks.dead.add("ann", "a", DeadLetters("e", 1, 9, "x", NOW))
         webhooks.ask_replay("ann", "a", "e", 1, 9)
-        webhooks.remove_all("ann")
+        with Principals(url) as principals:
+            principals.remove("ann")
         assert [(one.principal, one.name) for one in webhooks.all()] == [("bob", "a")]
         assert webhooks.replays() == webhooks.dead.page("ann", "a", 0, 9) == []
 
@@ -125,6 +127,30 @@ def test_secrets_are_chosen_once_and_are_in_no_text(tmp_path):
         for shown in (repr(found), str(found), repr(rotated), str(caught.value), repr(webhooks)):
             assert mine not in shown
             assert rotated.secret not in shown
+
+
+def test_a_rotation_may_be_repeated_and_ends_no_secret_that_a_receiver_may_still_have(tmp_path):
+    moment = [NOW]
+    with StoredWebhooks(tmp_path / "registry.db", clock=lambda: moment[0]) as webhooks:
+        first, second, third = put(webhooks).webhook.secret, made(), made()
+        rotated = webhooks.rotate("ann", "hook", second, 60.0)
+        changes = webhooks.changes
+        assert webhooks.rotate("ann", "hook", second, 60.0) == webhooks.rotate("ann", "hook", second, 0) == rotated
+        with pytest.raises(ConflictError, match="overlap 0") as caught:
+            webhooks.rotate("ann", "hook", third, 60.0)
+        assert third not in str(caught.value)
+        assert webhooks.find("ann", "hook").secrets_at(NOW) == (second, first)
+        assert webhooks.changes == changes
+        moment[0] += 60_000_000
+        assert webhooks.rotate("ann", "hook", third, 60.0).secrets_at(moment[0]) == (third, second)
+        assert webhooks.rotate("ann", "hook", first, 0).secrets_at(moment[0]) == (first,)
+
+
+def test_to_verify_what_is_not_there_is_no_change(tmp_path):
+    with StoredWebhooks(tmp_path / "registry.db") as webhooks:
+        changes = webhooks.changes
+        assert webhooks.ask_verification("ann", "hook") is None
+        assert webhooks.changes == changes
 
 
 def test_old_secrets_are_removed_from_the_database(tmp_path):

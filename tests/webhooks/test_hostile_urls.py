@@ -95,12 +95,12 @@ def test_what_is_taken_is_plain_and_means_one_place(text):
 # --- connecting -----------------------------------------------------------------------------------------------------
 
 
-def posted(url, rules, resolve, count=1):
-    """The outcomes of posts to a URL, with what a resolver says."""
+def posted(url, rules, resolve, count=1, allowed=None):
+    """The outcomes of posts to a URL, with what a resolver says; perhaps with other networks when one connects."""
 
     async def once():
         with ThreadPoolExecutor(1) as threads:
-            network = PinnedBackend(rules.allowed, threads, resolve)
+            network = PinnedBackend(rules.allowed if allowed is None else allowed, threads, resolve)
             poster = Poster(CONTEXT, Patience(5, 5))
             found = [await poster.post(parsed(url, rules), [], b"{}", network) for _ in range(count)]
             await poster.close()
@@ -146,6 +146,18 @@ def test_a_connection_that_is_kept_stays_with_its_address():
         found = posted(f"http://kept.example:{receiver.port}/a", rules, once, count=5)
         assert [one.cause for one in found] == 5 * ["answered"]
         assert (len(asked), receiver.connections) == (1, 1)
+
+
+def test_an_address_is_resolved_by_nobody():
+    def never(host, port):
+        raise AssertionError("an address is no name")
+
+    with receiving() as receiver:
+        rules = UrlRules(True, (PortRange(1, 65_535),), (LOOPBACK,))
+        (found,) = posted(f"http://127.0.0.1:{receiver.port}/a", rules, never)
+        assert found.cause == "answered"
+        (found,) = posted(f"http://127.0.0.1:{receiver.port}/a", rules, never, allowed=())
+        assert found.cause == "address"
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])

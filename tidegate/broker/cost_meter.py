@@ -146,16 +146,20 @@ class CostMeter(Closing):
             self._pause()
             return measure.microseconds([one.compiled for one in some])
 
-        try:
-            found = figures(known, taken, self._config.costs.threshold)
-        except Exception:  # whatever is wrong with them, the others are measured
-            _LOG.exception("%d subscriptions are not measured, the first is %s", len(known), known[0].stored.index_id)
-            found, known = [], []
+        waiting, found = [known], list[tuple[StoredSubscription, float]]()
+        while waiting:
+            some = waiting.pop()
+            try:
+                measured = figures(some, taken, self._config.costs.threshold)
+            except Exception:  # whatever is wrong with one, the others are measured
+                if len(some) > 1:
+                    waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
+                else:
+                    _LOG.exception("%s is not measured", some[0].stored.index_id)
+                continue
+            found += [(one.stored, figure) for one, figure in zip(some, measured, strict=True)]
         moment = self._clock()
-        costs = [
-            Cost(stored.since, stored.subscriber, stored.id, figure, moment)
-            for (stored, _), figure in zip(known, found, strict=True)
-        ]
+        costs = [Cost(stored.since, stored.subscriber, stored.id, figure, moment) for stored, figure in found]
         self.costs.note(costs)
         self.costs.remove(set(group) - {one.since for one in costs})
         self._pending = np.setdiff1d(self._pending, np.array(group, np.int64))

@@ -7,7 +7,7 @@ never writes to queues, only cursors. It asks the registry's database what princ
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -140,6 +140,10 @@ class OpenQueues(Closing):
     def _read_of(self, principal: str) -> str | None:
         """What a principal may read now, as it is stored; None for everything."""
         return None if self._principals is None else self._principals.read_of(principal)
+
+    def principals_among(self, names: Set[str]) -> Set[str]:
+        """Those of the names that are principals now; all of them where there is no registry."""
+        return names if self._principals is None else self._principals.among(names)
 
     @cached_property
     def _principals(self) -> Principals | None:

@@ -146,10 +146,14 @@ class Sessions(Closing):
         with self._lock:
             self._connections[record.connection] = self._waiting[record.connection] = connection
             self._begun.add(record.connection)
-        self.seen(principal)
-        self._begin(connection)
-        if self._registered.registration(principal) != registration:  # it was unregistered meanwhile
-            connection.close(ConnectionEvent.UNREGISTERED)
+        try:
+            self.seen(principal)
+            self._begin(connection)
+            if self._registered.registration(principal) != registration:  # it was unregistered meanwhile
+                connection.close(ConnectionEvent.UNREGISTERED)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _expect(self, principal: str, event: SessionEvent) -> SessionRecord:

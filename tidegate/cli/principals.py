@@ -142,7 +142,8 @@ def put(
 
 @principals.command()
 def remove(place: Named, name: _Name) -> None:
-    """Remove a principal and its tokens. Its subscriptions go on with what it might read; `unsubscribe` ends them.
+    """Remove a principal with its tokens and webhooks. Its subscriptions go on with what it might read; `unsubscribe`
+    ends them.
 
     \b
     Example:

@@ -120,6 +120,7 @@ def _serve(settings: Config, read: Callable[[], Config], found: DataDirectory, r
     from tidegate.gateway.supervisor import Settings, Supervisor
     from tidegate.mqtt.credentials import check_credentials
     from tidegate.store.directory_lock import DirectoryLock
+    from tidegate.webhooks.trusted_authorities import check_authorities
 
     with ExitStack() as stack:
         stack.callback(DirectoryLock(str(found.run), "data directory", "broker").release)
@@ -127,6 +128,7 @@ def _serve(settings: Config, read: Callable[[], Config], found: DataDirectory, r
             tls_context(settings.serve)
         if settings.mqtt is not None:
             check_credentials(settings.mqtt)
+        check_authorities(settings.webhooks)
         listening = stack.enter_context(listening_socket(settings.serve))
         wait_for_processes(found)
         token = _prepared(settings, found)

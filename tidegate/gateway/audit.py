@@ -1,4 +1,5 @@
-"""The audit: one line of JSON for each administrative change and each refused access, on the logger ``tidegate.audit``.
+"""The audit: one line of JSON for each administrative change, each change of a webhook and each refused access, on the
+logger ``tidegate.audit``.
 
 A line says who (principal and the id of the token, never a secret), from where, what, and what came of it. Refusals
 that come faster than can be of use to anybody are counted by address or principal; a line at the end of each interval
@@ -47,7 +48,7 @@ class Audit:
         """When the interval ends; none has begun while nobody was refused."""
 
     def changed(self, what: str, *, principal: str, token: str, address: str, **facts: Any) -> None:
-        """An administrator has changed something: it is done."""
+        """Somebody has changed something: it is done."""
         _write(logging.INFO, what, "done", principal=principal, token=token, address=address, **facts)
 
     def refused(

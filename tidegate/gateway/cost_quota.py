@@ -115,19 +115,25 @@ class CostQuota(Closing):
         taken: Sequence[float],
         measure: CostMeasure,
     ) -> dict[int, RequestError]:
-        """Why some are refused, by their places: those that would make it more than the quota, in their order."""
+        """Why some are refused, by their places: those that would make it more than the quota, in their order. One
+        whose id was taken before it becomes a conflict, so it neither counts nor takes anything off.
+        """
         most, known = caller.quotas["cost"], self._known(caller.name, measure)
-        total, refused = sum(known.values()), dict[int, RequestError]()
+        total, refused, ids = sum(known.values()), dict[int, RequestError](), set[str]()
         for one, figure in zip(asked, taken, strict=True):
+            subscription = wanted[one.place].checked.subscription
+            if subscription.registered_id in ids:
+                continue
             before = 0.0 if one.before is None else known.get(one.before.since, 0.0)
             with_it = total - before + figure
             if with_it > most * (1 + _TOLERANCE) and figure > before:
                 expected = f"subscriptions of {caller.name} that take at most {most:,g} µs per publication together"
-                at = f"subscription {shown(wanted[one.place].checked.subscription.id)}"
+                at = f"subscription {shown(subscription.id)}"
                 got = f"{with_it:,.3g} µs with this one, which takes {figure:,.3g} µs"
                 refused[one.place] = RequestError(429, "quota", expected, got, at)
                 continue
             total = with_it
+            ids.add(subscription.registered_id)
         return refused
 
     def _known(self, principal: str, measure: CostMeasure) -> dict[int, float]:

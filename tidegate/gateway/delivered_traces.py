@@ -17,11 +17,13 @@ from tidegate.broker.open_queues import OpenQueues
 from tidegate.errors import TidegateError
 from tidegate.store.queue_directory import Queue
 
-__all__ = ["TracedItem", "traced_items"]
+__all__ = ["TracedItem", "is_state", "traced_items"]
 
 _PARENT = b'"traceparent":"'
 #: The context of a trace that is sampled: the last bit of its flags says so.
 _SAMPLED = re.compile(rb'"traceparent":"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f][13579bdf]["-]')
+#: What a ``tracestate`` may be that is passed on: OpenTelemetry logs one that it does not understand as it is.
+_STATE = re.compile(r"[!-~]([ -~]{0,510}[!-~])?")
 
 
 class TracedItem(NamedTuple):
@@ -33,6 +35,11 @@ class TracedItem(NamedTuple):
     contexts: list[dict[str, str]]
     appended: int | None
     matched: int
+
+
+def is_state(value: object) -> bool:
+    """Whether a ``tracestate`` is one that is passed on: visible ASCII, at most 512 characters."""
+    return isinstance(value, str) and _STATE.fullmatch(value) is not None
 
 
 def traced_items(
@@ -58,7 +65,7 @@ def _contexts(body: bytes) -> list[dict[str, str]]:
     found = list[dict[str, str]]()
     for publication in said.get("publications") or [said.get("publication", {})]:
         attributes = publication.get("attributes", {})
-        some = {name: attributes[name] for name in ("traceparent", "tracestate") if name in attributes}
-        if isinstance(some.get("traceparent"), str) and all(isinstance(value, str) for value in some.values()):
-            found.append(some)
+        parent, state = attributes.get("traceparent"), attributes.get("tracestate")
+        if isinstance(parent, str):
+            found.append({"traceparent": parent} | ({"tracestate": state} if is_state(state) else {}))
     return found

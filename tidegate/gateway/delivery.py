@@ -11,10 +11,10 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from anyio.to_thread import run_sync
 
@@ -25,8 +25,10 @@ from tidegate.broker.sessions import Sessions
 from tidegate.errors import SessionError
 from tidegate.gateway.access import Caller
 from tidegate.gateway.channels import GOING_AWAY, REVOKED, Channel, Ending, ending_of
+from tidegate.gateway.delivered_traces import TracedItem
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.queue_follower import Handed, QueueFollower
+from tidegate.gateway.traces import AT_ONCE
 
 if TYPE_CHECKING:
     from tidegate.gateway.open_broker import OpenBroker
@@ -50,6 +52,14 @@ _BEATS = 500
 _TOKENS = 0.3
 
 
+class _Delivered(NamedTuple):
+    """Items that were written and belong to traces, of which nothing is said yet: how, and when."""
+
+    items: Sequence[TracedItem]
+    kind: str
+    moment: int
+
+
 class Delivery:
     """The connections of a gateway. ``start`` and all others are called in its event loop."""
 
@@ -57,7 +67,7 @@ class Delivery:
         self._broker = broker
         self._count, self._of_principal = 0, Counter[str]()
         self._callers: dict[Channel, Caller] = {}
-        self._waiting: deque[list[Handed]] = deque()
+        self._waiting: deque[list[Handed | _Delivered]] = deque()
         self._follower = QueueFollower(
             broker.config,
             broker.registry,
@@ -149,11 +159,14 @@ class Delivery:
         _, sessions = await self.opened()
 
         def work() -> list[Channel]:
-            found = []
-            for channel in channels:
-                with suppress(SessionError):
-                    channel.connection = sessions.connect(channel.principal, destination=destination)
-                    found.append(channel)
+            found = list[Channel]()
+            with ExitStack() as made:  # all of them, or none if one cannot be made
+                for channel in channels:
+                    with suppress(SessionError):
+                        channel.connection = sessions.connect(channel.principal, destination=destination)
+                        made.callback(channel.connection.close)
+                        found.append(channel)
+                made.pop_all()
             return found
 
         attached = await run_sync(work, limiter=self._broker.threads)
@@ -235,7 +248,7 @@ class Delivery:
             self._follower.done()
 
     def _take(self, handed: list[Handed]) -> None:
-        self._waiting.append(handed)
+        self._waiting.append([*handed])
         if len(self._waiting) == 1:
             self._write()
 
@@ -246,19 +259,38 @@ class Delivery:
             some = self._waiting[0]
             while some:
                 what = some.pop()
-                try:
-                    self._do(what)
-                except Exception:  # one connection keeps no other from what it is told
-                    _LOG.exception("%s of %s failed", what.channel.kind, what.channel.principal)
-                    what.channel.end(_FAILED)
+                if isinstance(what, _Delivered):
+                    some += self._trace(what)
+                else:
+                    some += self._written(what)
                 if perf_counter() > until:
                     self._loop.call_soon(self._write)
                     return
             self._waiting.popleft()
             self._follower.done()
 
+    def _written(self, what: Handed) -> list[_Delivered]:
+        """Do it; what is to be traced of it then. One connection keeps no other from what it is told."""
+        try:
+            self._do(what)
+        except Exception:
+            _LOG.exception("%s of %s failed", what.channel.kind, what.channel.principal)
+            what.channel.end(_FAILED)
+            return []
+        return [_Delivered(what.traced, what.channel.kind, self._broker.clock())] if what.traced else []
+
+    def _trace(self, what: _Delivered) -> list[_Delivered]:
+        """Make the spans of some; the others, if there are any."""
+        items, kind, moment = what
+        try:
+            if self._broker.traces is not None:
+                self._broker.traces.delivered(items[:AT_ONCE], kind, moment)
+        except Exception:
+            _LOG.exception("what was written to %s cannot be traced", kind)
+        return [_Delivered(items[AT_ONCE:], kind, moment)] if len(items) > AT_ONCE else []
+
     def _do(self, what: Handed) -> None:
-        channel, hello, items, is_over, event, sample, traced = what
+        channel, hello, items, is_over, event, sample, _ = what
         if is_over:
             channel.end(ending_of(event))
             return
@@ -269,8 +301,6 @@ class Delivery:
         channel.taken()
         if items:
             self._broker.counts.add("delivered", channel.kind, len(items))
-        if traced and self._broker.traces is not None:
-            self._broker.traces.delivered(traced, channel.kind, self._broker.clock())
         if sample is not None:
             now, numbers = self._broker.clock(), self._broker.numbers
             numbers.matched.add((sample.matched - sample.appended) / 1e6)

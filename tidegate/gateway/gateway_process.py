@@ -1,6 +1,6 @@
 """A gateway as a process: ``python -m tidegate.gateway.gateway_process``, which only the supervisor of a broker starts.
 
-Its first message from there says what to serve and where; further ones are other limits. It writes a line to the
+Its first message from there says what to serve and where; further ones are other settings. It writes a line to the
 standard output when it listens.
 """
 
@@ -13,6 +13,7 @@ import pickle
 import resource
 import socket
 import sys
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tidegate.broker.garbage_collection import look_for_cycles_seldom
@@ -27,7 +28,7 @@ from tidegate.gateway.serving import GatewayServer
 from tidegate.gateway.websocket import WebSockets
 from tidegate.runs.config import Config
 
-__all__ = ["LISTENS", "GatewayOrder", "main", "new_loop"]
+__all__ = ["LISTENS", "ConfigReceiver", "GatewayOrder", "main", "new_loop"]
 
 #: What it writes when it listens, and the exit code that says that what it was given cannot be used.
 LISTENS = b"listens\n"
@@ -63,31 +64,46 @@ def _serve(order: GatewayOrder) -> int:
     with OpenBroker(order.config) as broker:
         place = gateway_lock(broker.data, order.number)
         server = GatewayServer(broker, Application(broker, routes(), WebSockets(broker)), listening, _tell)
-        loop = _Loop(server)
-        follow_starter(loop.received)
+        receiver = ConfigReceiver(lambda config: server.reload(config.serve, config.issuers))
+        follow_starter(receiver.received)
         look_for_cycles_seldom()
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            runner.run(loop.serve())
+            runner.run(_served(server, receiver))
         place.release()
         return 0 if server.started else 1
 
 
-class _Loop:
-    """The event loop of the server, into which the thread that listens to the supervisor passes other limits."""
+async def _served(server: GatewayServer, receiver: ConfigReceiver) -> None:
+    receiver.begin()
+    await server.serve()
+    receiver.end()
 
-    def __init__(self, server: GatewayServer) -> None:
-        self._server = server
+
+class ConfigReceiver:
+    """What the supervisor sends is taken by ``reload`` in the event loop: a thread receives it, perhaps before there is
+    a loop. What comes before ``begin`` is taken then.
+    """
+
+    def __init__(self, reload: Callable[[Config], None]) -> None:
+        self._reload = reload
+        self._last: Config | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def serve(self) -> None:
+    def begin(self) -> None:
+        """Take what comes from now on, in this event loop."""
         self._loop = asyncio.get_running_loop()
-        await self._server.serve()
+        if (last := self._last) is not None:  # looked at after it is known where to bring what comes next
+            self._reload(last)
+
+    def end(self) -> None:
+        """Take nothing any more."""
         self._loop = None
 
     def received(self, content: bytes) -> None:
-        config: Config = pickle.loads(content)
+        """Take a message. Called in the thread that receives them."""
+        self._last = config = pickle.loads(content)
         if (loop := self._loop) is not None:
-            loop.call_soon_threadsafe(self._server.reload, config.serve, config.issuers)
+            loop.call_soon_threadsafe(self._reload, config)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

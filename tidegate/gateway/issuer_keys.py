@@ -133,6 +133,12 @@ class IssuerKeys:
 
     # --- as time passes ---------------------------------------------------------------------------------------------
 
+    def take_over(self, other: IssuerKeys) -> None:
+        """Know what the keys of another section of the same issuer are, if they come from the same place."""
+        mine, its = self._section, other._section
+        if (mine.keys, mine.ca) == (its.keys, its.ca):
+            self.keys, self.place, self.fetched_at = other.keys, other.place, other.fetched_at
+
     def want(self) -> None:
         """Have them fetched as soon as they may be."""
         self._wanted.set()

@@ -137,13 +137,18 @@ class Issuers:
             await one.keys.stop()
 
     def reload(self, sections: Sequence[IssuerSection]) -> None:
-        """Take these issuers from now on. Of those that are as they were, keys and tokens stay known; the keys are
-        fetched again.
+        """Take these issuers from now on. Of those that are as they were, keys and tokens stay known, and of those
+        whose keys come from where they came from, the keys; all keys are fetched again.
         """
         before, found = self._by_name, dict[str, _Issuer]()
         for section in sections:
             there = before.get(section.issuer)
-            found[section.issuer] = there if there is not None and there.section == section else self._made(section)
+            if there is not None and there.section == section:
+                found[section.issuer] = there
+                continue
+            found[section.issuer] = made = self._made(section)
+            if there is not None:
+                made.keys.take_over(there.keys)
         self._by_name = found
         for issuer in found.values():
             if issuer in before.values():

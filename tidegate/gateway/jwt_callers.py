@@ -25,10 +25,13 @@ _REFUSED = {Standing.FOREIGN: Cause.PRINCIPAL, Standing.OLDER: Cause.OLDER}
 
 
 def issued_word(principals: Principals, token: IssuedToken) -> Issued:
-    """What a JWT that was verified says of its principal; refused if what it lets it read is no filter."""
-    issuer = token.section.issuer
+    """What a JWT that was verified says of its principal; refused if what it lets it read is no filter.
+
+    Its word counts from when it was issued at the earliest: by our clock, with which administrators' words are noted.
+    """
+    issuer, issued = token.section.issuer, token.issued - token.skew
     try:
-        return Issued(token, principals.issued.word(issuer, token.principal, token.read, token.issued))
+        return Issued(token, principals.issued.word(issuer, token.principal, token.read, issued))
     except StoreError:
         raise
     except (TidegateError, UnicodeError):

@@ -23,6 +23,8 @@ _LAST_SECOND = 253_402_300_799
 LATEST = _LAST_SECOND * _MICROS
 _MOST_AUDIENCES = 64
 _NOTHING = object()
+#: Administrators are made by issuers only where a section says so.
+_ROLE_NAMES = {role: role for role in ROLES if role != "administrator"}
 
 
 class IssuedToken(NamedTuple):
@@ -40,6 +42,11 @@ class IssuedToken(NamedTuple):
     issued: int
     expires: int
     """When it ends, the skew of clocks included."""
+
+    @property
+    def skew(self) -> int:
+        """What clocks may differ by, in microseconds."""
+        return round(self.section.skew * _MICROS)
 
 
 def issued_token(jwt: UnverifiedJwt, section: IssuerSection, key: str, now: int) -> IssuedToken:
@@ -111,7 +118,7 @@ def _roles(claims: Mapping[str, Any], section: IssuerSection) -> tuple[str, ...]
     named = found.split() if isinstance(found, str) else [] if found is _NOTHING or found is None else found
     if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
         raise WrongJwt(Cause.CLAIMS, section.issuer)
-    names = {role: role for role in ROLES} if section.role_names is None else section.role_names
+    names = _ROLE_NAMES if section.role_names is None else section.role_names
     meant = {names[one] for one in named if one in names}
     return tuple(role for role in ROLES if role in meant)
 

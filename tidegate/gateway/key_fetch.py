@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import urlsplit
 
 import anyio
 import httpcore
@@ -58,7 +59,9 @@ def _tls(ca: str | None) -> ssl.SSLContext:
 
 
 def _place_of_keys(document: bytes, section: IssuerSection) -> str:
-    """Where an issuer says that its keys are; what another issuer says of itself is not believed."""
+    """Where an issuer says that its keys are; what another issuer says of itself is not believed. One that is asked
+    over https names no services of this machine.
+    """
     at = section.discovery
     try:
         found = orjson.loads(document)
@@ -67,7 +70,8 @@ def _place_of_keys(document: bytes, section: IssuerSection) -> str:
     if not isinstance(found, dict) or found.get("issuer") != section.issuer:
         raise SettingError(f"what {shown(section.issuer)} says of itself", "something else", at)
     place = found.get("jwks_uri")
-    if not isinstance(place, str) or not is_safe_url(place):
+    taken = ("http", "https") if urlsplit(section.issuer).scheme == "http" else ("https",)
+    if not isinstance(place, str) or not is_safe_url(place) or urlsplit(place).scheme not in taken:
         raise SettingError("a jwks_uri of https", shown(place), at)
     return place
 

@@ -26,6 +26,7 @@ from tidegate.gateway.delivered_traces import TracedItem, traced_items
 from tidegate.gateway.parameters import LIMIT, seconds, text
 from tidegate.gateway.problems import RequestError
 from tidegate.gateway.routes import BodyForm, Route
+from tidegate.gateway.traces import AT_ONCE
 
 __all__ = ["AFTER_NUMBER", "ROUTES", "Acknowledgement"]
 
@@ -71,7 +72,10 @@ async def read(request: ApiRequest) -> Response:
         raise RequestError(503, "not_ready", expected, "none yet: the runner is down or behind")
     if request.broker.traces is not None:
         traced = await request.in_thread(_traced, queues, sessions, name, page[0], request.broker.log.appended)
-        request.broker.traces.delivered(traced, PollChannel.kind, request.broker.clock())
+        moment = request.broker.clock()
+        for at in range(0, len(traced), AT_ONCE):
+            request.broker.traces.delivered(traced[at : at + AT_ONCE], PollChannel.kind, moment)
+            await asyncio.sleep(0)
     return Response(_encoded(*page), media_type="application/json")
 
 

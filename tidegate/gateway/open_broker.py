@@ -115,6 +115,11 @@ class OpenBroker(Closing):
         """Whether this broker is bridged to an MQTT broker, and so delivers to that."""
         return self.config.mqtt is not None
 
+    def is_told_by_mqtt(self, principal: str) -> bool:
+        """Whether what a principal subscribes to can be delivered there."""
+        mqtt = self.config.mqtt
+        return mqtt is not None and (mqtt.principals is None or principal in mqtt.principals)
+
     async def start(self) -> None:
         """Start the parts that work between requests. If one cannot start, those before it are stopped."""
         try:

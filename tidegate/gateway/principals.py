@@ -106,16 +106,21 @@ async def every(request: ApiRequest) -> Response:
 
 
 async def remove(request: ApiRequest) -> Response:
-    """Remove a principal: its tokens, its session with subscriptions and queues, and itself."""
+    """Remove a principal: itself with tokens and webhooks, and its session with subscriptions and queues. What is left
+    of it, if a removal was interrupted, is removed by another one.
+    """
     name, broker = request.name("name"), request.broker
 
     def work() -> None:
-        if _find(broker, name) is None:
-            raise not_found("a principal that there is", shown(name))
-        broker.principals.remove(name, keeping_a_way_in=True)
-        broker.webhooks.remove_all(name)
+        was_there = True
+        try:
+            broker.principals.remove(name, keeping_a_way_in=True)
+        except SettingError:
+            was_there = False
         if broker.registry.registered(name) is not None:
             broker.registry.unregister(name)
+        elif not was_there:
+            raise not_found("a principal that there is", shown(name))
 
     await request.in_thread(work)
     await note_change(request, "remove principal", name=name)

@@ -16,4 +16,5 @@ def log_to_standard_error(name: str) -> None:
     logger.handlers[:] = [handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False
+    logging.getLogger("opentelemetry.trace").setLevel(logging.ERROR)  # it warns of contexts, with what is in them
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it warns of every request that is none

@@ -14,7 +14,7 @@ import pickle
 import signal
 import socket
 from collections.abc import Callable, Sequence
-from functools import partial
+from dataclasses import replace
 from typing import NamedTuple
 
 from tidegate.broker.bridge_record import BRIDGE
@@ -77,9 +77,9 @@ class Supervisor:
         self._gateways = [
             self._gateway(number, listening.fileno()) for number in range(1, settings.config.serve.workers + 1)
         ]
-        bridges = [] if settings.config.mqtt is None else [self._bridge()]
+        self._bridges = [] if settings.config.mqtt is None else [self._bridge()]
         self._costs = self._cost_process()
-        self._processes = (self._runner, *self._gateways, self._sender(), *bridges, *self._costs)
+        self._processes = (self._runner, *self._gateways, self._sender(), *self._bridges, *self._costs)
         self._failed: SupervisedProcess | None = None
 
     def _cost_process(self) -> tuple[SupervisedProcess, ...]:
@@ -94,7 +94,11 @@ class Supervisor:
         return (SupervisedProcess("costs", command, self._changed),)
 
     def _bridge(self) -> SupervisedProcess:
-        first = partial(pickle.dumps, self._config)
+        section = self._config.mqtt
+
+        def first() -> bytes:
+            return pickle.dumps(replace(self._config, mqtt=section))  # the issuers of now, and what it bridged before
+
         return SupervisedProcess(BRIDGE, Command(("-m", "tidegate.mqtt.bridge_process"), first), self._changed)
 
     def _gateway(self, number: int, descriptor: int) -> SupervisedProcess:
@@ -160,7 +164,7 @@ class Supervisor:
         self._asked.set()
 
     def _reload(self) -> None:
-        """Read the configuration again, and tell the gateways the limits; a wrong one is told, and nothing changes."""
+        """Read the configuration again, and tell those who let callers in; a wrong one is told, and nothing changes."""
         try:
             found = self._read()
             if found.issuers:
@@ -174,7 +178,7 @@ class Supervisor:
             _LOG.error("the settings stay what they were: %s", wrong)
             return
         self._config = found
-        for one in self._gateways:
+        for one in (*self._gateways, *self._bridges):
             one.tell(pickle.dumps(found))
         _LOG.info("limits, issuers and certificates are read again")
 

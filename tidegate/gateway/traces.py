@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from tidegate.extras import require
 from tidegate.gateway.counts import Counts
-from tidegate.gateway.delivered_traces import TracedItem
+from tidegate.gateway.delivered_traces import TracedItem, is_state
+from tidegate.gateway.given_publications import MOST_ATTRIBUTES
 from tidegate.runs.traces_section import TracesSection
 
 if TYPE_CHECKING:
@@ -23,11 +24,15 @@ if TYPE_CHECKING:
 
     from tidegate.gateway.submission import Published
 
-__all__ = ["PublishSpan", "Traces"]
+__all__ = ["AT_ONCE", "PublishSpan", "Traces"]
 
 PARENT, STATE = "traceparent", "tracestate"
 #: Seconds that the end of a gateway waits for spans to be sent, and an attempt to send some may take.
 _FLUSH, _ATTEMPT = 1.0, 5.0
+#: Items whose spans are made at a time, which takes a millisecond or so.
+AT_ONCE = 25
+#: Bytes of all ``tracestate`` that a request may add to its items; with more these carry the ``traceparent`` alone.
+_MOST_STATES = 1 << 20
 #: Nanoseconds of a microsecond.
 _MICROSECOND = 1000
 _SYSTEM = {"messaging.system": "tidegate"}
@@ -40,8 +45,11 @@ class PublishSpan:
         self._span, self._context = span, context
 
     def carried(self, items: Sequence[Any]) -> Sequence[Any]:
-        """The items with the context of the span, but for those that bring one of their own."""
-        return [_with_context(item, self._context) for item in items] if self._context else items
+        """The items with the context of the span, but for those that bring one of their own or have no room for it."""
+        context = self._context
+        if len(context.get(STATE, "")) * len(items) > _MOST_STATES:
+            context = {PARENT: context[PARENT]}
+        return [_with_context(item, context) for item in items] if context else items
 
     def note(self, found: Published) -> None:
         """Note what became of the items."""
@@ -56,9 +64,10 @@ def _with_context(item: Any, context: Mapping[str, str]) -> Any:
     if type(item) is not dict:
         return item
     attributes = item.get("attributes")
-    if isinstance(attributes, dict):
-        return item if PARENT in attributes or PARENT in item else {**item, "attributes": {**attributes, **context}}
-    return item if PARENT in item else {**item, **context}
+    inner = attributes if isinstance(attributes, dict) else item
+    if PARENT in inner or PARENT in item or len(inner) + len(context) > MOST_ATTRIBUTES:
+        return item
+    return {**item, **context} if inner is item else {**item, "attributes": {**inner, **context}}
 
 
 class Traces:
@@ -103,9 +112,12 @@ class Traces:
         """The span of a request that publishes so many items, within the trace that its headers name, if any."""
         from opentelemetry.trace import SpanKind, set_span_in_context
 
+        given = {name: headers[name] for name in (PARENT, STATE) if name in headers}
+        if not is_state(given.get(STATE)):
+            given.pop(STATE, None)
         with self._tracer.start_as_current_span(
             "publish",
-            context=self._propagator.extract({name: headers[name] for name in (PARENT, STATE) if name in headers}),
+            context=self._propagator.extract(given),
             kind=SpanKind.SERVER,
             attributes={**_SYSTEM, "messaging.batch.message_count": count},
         ) as span:
@@ -116,7 +128,9 @@ class Traces:
             yield PublishSpan(span, context)
 
     def delivered(self, items: Sequence[TracedItem], kind: str, ended: int) -> None:
-        """The spans of items that were written to a connection of this kind, at a moment in µs since 1970."""
+        """The spans of items that were written to a connection of this kind, at a moment in µs since 1970. Callers give
+        ``AT_ONCE`` at a time.
+        """
         from opentelemetry.trace import Link, SpanKind, get_current_span
 
         for item in items:

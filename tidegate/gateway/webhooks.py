@@ -19,6 +19,7 @@ from tidegate.errors import SessionError, SettingError, TidegateError, shown
 from tidegate.gateway.access import Caller
 from tidegate.gateway.api_request import ApiRequest, json_response
 from tidegate.gateway.bodies import whole
+from tidegate.gateway.changes import note_change
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.gateway.parameters import AFTER, LIMIT
 from tidegate.gateway.problems import RequestError, not_found
@@ -47,11 +48,11 @@ _NAME = re.compile(rf"(?!\.\.?$)[A-Za-z0-9._-]{{1,{NAME_LENGTH}}}")
 
 
 def expect_deliverable(broker: OpenBroker, principal: str, deliver: Deliver) -> None:
-    """Refuse a subscription to a webhook that its principal does not have, or to an MQTT broker where there is none.
-    Called in a thread.
+    """Refuse a subscription to a webhook that its principal does not have, or to an MQTT broker where there is none, or
+    none for this principal. Called in a thread.
     """
-    if deliver == "mqtt" and not broker.has_mqtt:
-        expected = "deliver: stream or a webhook, or a section [mqtt] in the file of this broker"
+    if deliver == "mqtt" and not broker.is_told_by_mqtt(principal):
+        expected = "deliver: stream or a webhook, or a section [mqtt] for this principal in the file of this broker"
         raise RequestError(422, "undeliverable", expected, "mqtt", "deliver")
     if not isinstance(deliver, str) and broker.webhooks.find(principal, deliver["webhook"]) is None:
         expected, got = f"a webhook of {principal}", shown(deliver["webhook"])
@@ -83,6 +84,7 @@ async def put(request: ApiRequest) -> Response:
         broker.counts.add("webhooks_refused", error.code)
         raise
     broker.counts.add("webhooks", "made" if is_new else "changed")
+    await note_change(request, "put webhook", name=name, host=parsed(found.url, broker.webhook_rules).host)
     told = webhook_shown(found, broker.clock(), with_secret=is_new)
     return json_response(to_builtins(told), 201 if is_new else 200)
 
@@ -115,6 +117,7 @@ async def delete(request: ApiRequest) -> Response:
     if not await request.in_thread(broker.webhooks.remove, caller.name, name):
         raise _unknown(name)
     broker.counts.add("webhooks", "removed")
+    await note_change(request, "remove webhook", name=name)
     return Response(status_code=204)
 
 
@@ -137,6 +140,7 @@ async def rotate(request: ApiRequest) -> Response:
         raise RequestError(422, "webhook", error.expected, error.got, error.at) from None
     if found is None:
         raise _unknown(name)
+    await note_change(request, "rotate webhook", name=name)
     until = webhook_shown(found, broker.clock()).old_secret_until
     return json_response(to_builtins(RotatedSecret(found.secret, until)))
 

@@ -13,17 +13,21 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from anyio.to_thread import run_sync
+
 from tidegate.broker.bridge_record import BridgeRecord
 from tidegate.errors import TidegateError
+from tidegate.gateway.channels import Ending
 from tidegate.mqtt.credentials import Credentials
 from tidegate.mqtt.incoming import Incoming
-from tidegate.mqtt.message_items import MessageItems, live_id, stored_id
+from tidegate.mqtt.message_items import MessageItems
 from tidegate.mqtt.mqtt_connection import MqttConnection, MqttLost
 from tidegate.mqtt.outgoing import DESTINATION, MqttChannel, Outgoing
 from tidegate.mqtt.packet_properties import Property
 from tidegate.mqtt.packets import Acknowledged, Login, Message, Reason, Subscription, Will
 from tidegate.mqtt.publisher import Publisher
 from tidegate.mqtt.requests import Requests
+from tidegate.mqtt.session_subscriptions import SessionSubscriptions
 from tidegate.runs.mqtt_section import MqttSection
 
 if TYPE_CHECKING:
@@ -36,6 +40,9 @@ _LOG = logging.getLogger("tidegate.mqtt")
 _FIRST, _LONGEST, _A_WHILE = 0.25, 30.0, 10.0
 #: Seconds between two looks for queues, and between two writes of how it stands.
 _LOOK, _WRITE = 0.1, 1.0
+#: Seconds between two looks at what principals may read.
+_READS = 0.3
+_OTHER_READ = Ending(1012, "its principal may read something else now")
 _ONLINE, _OFFLINE = b"online", b"offline"
 
 
@@ -50,11 +57,13 @@ class Bridge:
         self._broker, self._section, self._credentials = broker, section, credentials
         self._random = random or Random()
         limits = broker.limits
-        self._items = MessageItems(section, limits.max_publication, limits.max_publications, broker.clock)
+        self._subscriptions = SessionSubscriptions(section, broker.data.run, credentials.client_id)
+        most = limits.max_publication, limits.max_publications
+        self._items = MessageItems(section, self._subscriptions, *most, broker.clock)
         self._publisher = Publisher(broker, section)
         self._outgoing = Outgoing(broker, section, self._has_ended)
         self._requests = Requests(broker, section, self._outgoing.publish)
-        self._incoming = Incoming(broker, self._items, self._publisher, self._requests)
+        self._incoming = Incoming(broker, self._items, self._publisher, self._requests, self._subscriptions)
         self._connection: MqttConnection | None = None
         self._channels: dict[str, MqttChannel] = {}
         self._rests: dict[str, float] = {}
@@ -75,6 +84,7 @@ class Bridge:
             self._incoming.run(),
             self._publisher.keep_current(),
             self._follow_queues(),
+            self._follow_reads(),
             self._keep_written(),
             self._stay_connected(),
         )
@@ -170,23 +180,32 @@ class Bridge:
 
     async def _subscribe(self, connection: MqttConnection) -> None:
         """Subscribe, to each topic filter by itself: its id says by which of them a message came. What the MQTT broker
-        had stored comes to a new session, and only then; it has an id of its own, by which it is told from what is
-        published, and to be stored, later.
+        had stored comes once to a session; it has an id of its own, by which it is told from what is published, and to
+        be stored, later.
         """
-        wanted: list[tuple[int | None, Subscription]] = [
-            (None, Subscription(self._requests.topic_filter, retain_handling=2))
-        ]
-        has_ids = connection.has_subscription_ids
-        for place, one in enumerate(self._items.topic_filters):
-            if not connection.has_session:
-                wanted.append((stored_id(place), Subscription(one, retain_handling=0)))
-            wanted.append((live_id(place), Subscription(one, retain_as_published=True, retain_handling=2)))
-        for id, subscription in wanted:
-            for reason in await connection.subscribe([subscription], id if has_ids else None):
-                if reason >= Reason.UNSPECIFIED:
-                    self._broker.counts.add("mqtt_connections", "not_subscribed")
-                    named = subscription.topic_filter, reason
-                    _LOG.error("the MQTT broker refuses the subscription to %s with reason %d", *named)
+        subscriptions = self._subscriptions
+        gone = subscriptions.begin(connection.has_session)
+        for one in subscriptions.topic_filters:
+            is_granted, is_request = True, one == subscriptions.requests
+            if not is_request and not subscriptions.is_fetched(one):
+                stored = Subscription(one, retain_handling=0)
+                is_granted = await self._is_granted(connection, stored, subscriptions.stored_id(one))
+            live = Subscription(one, retain_as_published=not is_request, retain_handling=2)
+            is_granted = await self._is_granted(connection, live, subscriptions.live_id(one)) and is_granted
+            subscriptions.subscribed(one, is_granted)
+        for one in gone:
+            if all(reason < Reason.UNSPECIFIED for reason in await connection.unsubscribe(one)):
+                subscriptions.removed(one)
+
+    async def _is_granted(self, connection: MqttConnection, wanted: Subscription, id: int) -> bool:
+        """Subscribe; whether the MQTT broker has it."""
+        reasons = await connection.subscribe([wanted], id if connection.has_subscription_ids else None)
+        refused = [reason for reason in reasons if reason >= Reason.UNSPECIFIED]
+        if refused:
+            self._broker.counts.add("mqtt_connections", "not_subscribed")
+            named = wanted.topic_filter, refused[0]
+            _LOG.error("the MQTT broker refuses the subscription to %s with reason %d", *named)
+        return not refused
 
     async def _close(self) -> None:
         """Close; the MQTT broker says that we are gone, as if the connection had been lost."""
@@ -209,15 +228,29 @@ class Bridge:
                 continue
             known, now = changes, loop.time()
             self._rests = {name: until for name, until in self._rests.items() if until > now}
-            names = [queue.principal for queue in queues.to(DESTINATION) if self._is_told(queue.principal)]
+            names = [
+                queue.principal for queue in queues.to(DESTINATION) if self._broker.is_told_by_mqtt(queue.principal)
+            ]
             wanted = [name for name in names if name not in self._channels and name not in self._rests]
             channels = {name: self._outgoing.channel(name) for name in wanted}
             if channels:
                 self._channels |= channels
                 await self._attach(list(channels.values()))
 
-    def _is_told(self, principal: str) -> bool:
-        return self._section.principals is None or principal in self._section.principals
+    async def _follow_reads(self) -> None:
+        """Have the queue of a principal read again that may read something else now: what waits was judged before."""
+        known: dict[str, str] | None = None
+        while True:
+            try:
+                reads = await run_sync(self._broker.principals.reads, limiter=self._broker.threads)
+                if known is not None and reads != known:
+                    for name, channel in list(self._channels.items()):
+                        if channel.is_greeted and reads.get(name) != known.get(name):
+                            channel.end(_OTHER_READ)
+                known = reads
+            except TidegateError as error:
+                _LOG.error("what principals may read is not known: %s", error)
+            await asyncio.sleep(_READS)
 
     async def _attach(self, channels: Sequence[MqttChannel]) -> None:
         delivery = self._broker.delivery

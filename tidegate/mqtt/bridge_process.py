@@ -1,6 +1,7 @@
 """A bridge as a process: ``python -m tidegate.mqtt.bridge_process``, which only the supervisor of a broker starts.
 
-Its first message from there says what to bridge. It opens the broker as a gateway does and listens to nobody.
+Its first message from there says what to bridge, further ones have other issuers. It opens the broker as a
+gateway does and listens to nobody.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tidegate.broker.garbage_collection import look_for_cycles_seldom
 from tidegate.broker.supervised import follow_starter, next_message
 from tidegate.errors import SettingError, TidegateError
 from tidegate.gateway.broker_locks import gateway_lock
-from tidegate.gateway.gateway_process import new_loop
+from tidegate.gateway.gateway_process import ConfigReceiver, new_loop
 from tidegate.gateway.open_broker import OpenBroker
 from tidegate.gateway.process_log import log_to_standard_error
 from tidegate.mqtt.bridge import Bridge
@@ -40,10 +41,11 @@ def main() -> int:
     try:
         with OpenBroker(config, is_gateway=False) as broker:
             place = gateway_lock(broker.data, _LOCK)
-            follow_starter()
+            receiver = ConfigReceiver(lambda config: broker.access.issuers.reload(config.issuers))
+            follow_starter(receiver.received)
             look_for_cycles_seldom()
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                runner.run(bridge(broker))
+                runner.run(bridge(broker, receiver))
             place.release()
             return 0
     except TidegateError as wrong:
@@ -54,7 +56,7 @@ def main() -> int:
         return 1
 
 
-async def bridge(broker: OpenBroker) -> None:
+async def bridge(broker: OpenBroker, receiver: ConfigReceiver) -> None:
     """Bridge an open broker until SIGTERM."""
     section = broker.config.mqtt
     if section is None:
@@ -63,10 +65,12 @@ async def bridge(broker: OpenBroker) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, made.stop)
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is for the supervisor
+    receiver.begin()
     await broker.start()
     try:
         await made.run()
     finally:
+        receiver.end()
         broker.closing.set()
         await broker.stop()
 

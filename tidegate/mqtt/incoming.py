@@ -19,9 +19,11 @@ from tidegate.gateway.submission import Published
 from tidegate.mqtt.message_items import MessageItems
 from tidegate.mqtt.message_refusals import MessageRefused, RefusalLog, reason_of
 from tidegate.mqtt.mqtt_connection import MqttConnection
+from tidegate.mqtt.packet_properties import Property
 from tidegate.mqtt.packets import Message, Reason, acknowledgement
 from tidegate.mqtt.publisher import Publisher
 from tidegate.mqtt.requests import Requests
+from tidegate.mqtt.session_subscriptions import SessionSubscriptions
 
 if TYPE_CHECKING:
     from tidegate.gateway.open_broker import OpenBroker
@@ -41,27 +43,35 @@ _FIRST, _LONGEST = 0.1, 5.0
 class _Arrival:
     """A message that has come: its items while they wait, and the reason of its acknowledgement once that is known."""
 
-    __slots__ = ("is_state", "items", "packet", "reason", "size", "topic")
+    __slots__ = ("connection", "is_state", "items", "packet", "proves", "reason", "size", "topic")
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, connection: MqttConnection | None) -> None:
         self.packet, self.topic, self.size = message.packet, message.topic, len(message.payload) + _EACH
+        self.connection = connection
         self.items: list[Any] = []
-        self.is_state = False
+        self.is_state, self.proves = False, ""
         self.reason: int | None = None
 
 
 class Incoming:
     """Takes messages in the event loop of the bridge. ``run`` appends; ``begin`` is called with each connection."""
 
-    def __init__(self, broker: OpenBroker, items: MessageItems, publisher: Publisher, requests: Requests) -> None:
+    def __init__(
+        self,
+        broker: OpenBroker,
+        items: MessageItems,
+        publisher: Publisher,
+        requests: Requests,
+        subscriptions: SessionSubscriptions,
+    ) -> None:
         self._broker, self._items, self._publisher, self._requests = broker, items, publisher, requests
+        self._subscriptions = subscriptions
         self._connection: MqttConnection | None = None
         self._waiting = deque[_Arrival]()
         self._unacknowledged = deque[_Arrival]()
         self._something = asyncio.Event()
         self._bytes = 0
         self._log = RefusalLog()
-        self._answering = set[asyncio.Task[None]]()
 
     @property
     def in_flight(self) -> int:
@@ -81,39 +91,37 @@ class Incoming:
     def received(self, messages: Sequence[Message]) -> None:
         """Take messages that have come together."""
         for message in messages:
-            arrival = _Arrival(message)
+            arrival = _Arrival(message, self._connection)
             if message.packet:
                 self._unacknowledged.append(arrival)
-            if self._requests.takes(message.topic):
-                task = asyncio.create_task(self._answer(message, arrival))
-                self._answering.add(task)
-                task.add_done_callback(self._answering.discard)
-                continue
-            if not message.payload and message.retain and message.is_whole:  # the topic has no state any more
-                self._settle(arrival, "cleared", Reason.SUCCESS)
-                continue
             try:
-                arrival.items, arrival.is_state = self._items.read(message)
+                self._take(message, arrival)
             except MessageRefused as wrong:
                 self._refuse(arrival, wrong.code, str(wrong))
-                continue
-            if not arrival.items:
-                self._settle(arrival, "overlapping", Reason.SUCCESS)
-                continue
-            self._waiting.append(arrival)
-            self._bytes += arrival.size
         self._something.set()
         if self._bytes > _ROOM and self._connection is not None:
             self._connection.hold(True)
         self._acknowledge()
 
-    async def _answer(self, message: Message, arrival: _Arrival) -> None:
-        try:
-            arrival.reason = await self._requests.answer(message)
-        except Exception:
-            _LOG.exception("a request failed")
-            arrival.reason = Reason.UNSPECIFIED
-        self._acknowledge()
+    def _take(self, message: Message, arrival: _Arrival) -> None:
+        """Take a message: it waits, or is settled at once."""
+        if self._requests.takes(message.topic):
+            subscriptions, ids = self._subscriptions, message.properties.get(Property.SUBSCRIPTION_ID)
+            if subscriptions.is_copy(subscriptions.requests, ids):
+                self._settle(arrival, "overlapping", Reason.SUCCESS)
+            else:
+                arrival.proves = subscriptions.proof(subscriptions.requests, ids)
+                arrival.reason = self._requests.take(message)
+            return
+        if not message.payload and message.retain and message.is_whole:  # the topic has no state any more
+            self._settle(arrival, "cleared", Reason.SUCCESS)
+            return
+        arrival.items, arrival.is_state, arrival.proves = self._items.read(message)
+        if not arrival.items:
+            self._settle(arrival, "overlapping", Reason.SUCCESS)
+            return
+        self._waiting.append(arrival)
+        self._bytes += arrival.size
 
     def _refuse(self, arrival: _Arrival, code: str, detail: str) -> None:
         self._log.note(code, arrival.topic, detail)
@@ -127,7 +135,10 @@ class Incoming:
         """Acknowledge what has none before it that waits."""
         unacknowledged, parts = self._unacknowledged, list[bytes]()
         while unacknowledged and (reason := unacknowledged[0].reason) is not None:
-            parts.append(acknowledgement(unacknowledged.popleft().packet, reason))
+            one = unacknowledged.popleft()
+            parts.append(acknowledgement(one.packet, reason))
+            if one.proves:
+                self._subscriptions.prove(one.proves)
         if parts and self._connection is not None:
             self._connection.send(b"".join(parts))
 
@@ -147,6 +158,7 @@ class Incoming:
     def _next(self) -> list[_Arrival]:
         """What is appended next, all together."""
         most, count, group = min(_GROUP, self._broker.limits.max_publications), 0, list[_Arrival]()
+        most = min(most, self._publisher.most())
         waiting = self._waiting
         while waiting and (not group or count + len(waiting[0].items) <= most):
             one = waiting.popleft()
@@ -156,10 +168,15 @@ class Incoming:
         return group
 
     async def _append(self, group: Sequence[_Arrival]) -> None:
-        items = [item for one in group for item in one.items]
         wait = _FIRST
         while True:
             await self._may_append()
+            group = [
+                one for one in group if not one.packet or one.connection is self._connection
+            ]  # the rest comes again
+            items = [item for one in group for item in one.items]
+            if not items:
+                return
             try:
                 found = await publish(self._broker, self._publisher.caller, items)
                 break

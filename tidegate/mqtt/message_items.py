@@ -19,10 +19,11 @@ from tidegate.mqtt.message_refusals import MessageRefused
 from tidegate.mqtt.packet_properties import Property
 from tidegate.mqtt.packets import Message
 from tidegate.mqtt.payload_formats import PayloadFormat, Read, auto_of, format_named
+from tidegate.mqtt.session_subscriptions import SessionSubscriptions
 from tidegate.records.json_values import stamp
 from tidegate.runs.mqtt_section import MqttSection, RuleSection
 
-__all__ = ["MessageItems", "MessageRead", "live_id", "stored_id"]
+__all__ = ["MessageItems", "MessageRead"]
 
 Item = dict[str, Any]
 _SECOND = 1_000_000
@@ -30,28 +31,18 @@ _SECOND = 1_000_000
 _LONGEST = 30 * 86_400 - 60
 
 
-def stored_id(place: int) -> int:
-    """The id of the subscription to a topic filter by which comes what the MQTT broker had stored before."""
-    return 2 * place + 1
-
-
-def live_id(place: int) -> int:
-    """The id of the one by which everything else comes."""
-    return 2 * place + 2
-
-
 class MessageRead(NamedTuple):
     """The items that a message is; none if it came by another subscription than that of the rule that counts, and so
     comes once more. Of one that may come again an identity was made, so ``is_state``: what is known of
-    it by then is no other publication.
+    it by then is no other publication. ``proves`` is the topic filter of which it is the first own message, if any.
     """
 
     items: list[Any]
     is_state: bool = False
+    proves: str = ""
 
 
 class _Rule(NamedTuple):
-    place: int
     section: RuleSection
     read: PayloadFormat | None
     constants: Mapping[str, Any]
@@ -60,18 +51,20 @@ class _Rule(NamedTuple):
 class MessageItems:
     """Reads messages by the rules of a section. ``most_bytes`` and ``most_items`` are those of one message."""
 
-    def __init__(self, section: MqttSection, most_bytes: int, most_items: int, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        section: MqttSection,
+        subscriptions: SessionSubscriptions,
+        most_bytes: int,
+        most_items: int,
+        clock: Callable[[], int],
+    ) -> None:
         self._section, self._most_bytes, self._most_items, self._clock = section, most_bytes, most_items, clock
+        self._subscriptions = subscriptions
         self._publications = section.topic("publications") + "/"
         own = ("notifications", "responses", "status", "requests")
         self._own = tuple(f"{section.topic(name)}/" for name in own)
-        every = [f"{self._publications}#", *(one.topic.topic_filter for one in section.rules)]
-        self.topic_filters = list(dict.fromkeys(every))
-        """What to subscribe to. Places in this list are in the ids of subscriptions."""
-        self._rules = [
-            _Rule(self.topic_filters.index(one.topic.topic_filter), one, format_named(one.format), one.constants or {})
-            for one in section.rules
-        ]
+        self._rules = [_Rule(one, format_named(one.format), one.constants or {}) for one in section.rules]
 
     def read(self, message: Message) -> MessageRead:
         """The items that a message is, one or more; or ``MessageRefused``."""
@@ -81,15 +74,17 @@ class MessageItems:
         ids = message.properties.get(Property.SUBSCRIPTION_ID)
         is_plain = len(message.properties) == (0 if ids is None else 1)
         if topic.startswith(self._publications):
-            place, valid_for = 0, 0.0
+            topic_filter, valid_for = self._subscriptions.publications, 0.0
             found = self._published(message, topic[len(self._publications) :], is_plain)
         else:
-            place, found, valid_for = self._ruled(message)
-        if ids is not None and stored_id(place) not in ids and live_id(place) not in ids:
+            topic_filter, found, valid_for = self._ruled(message)
+        if self._subscriptions.is_copy(topic_filter, ids):
             return MessageRead([])
+        read = MessageRead(found, proves=self._subscriptions.proof(topic_filter, ids))
         if is_plain and not message.retain and not valid_for:
-            return MessageRead(found)
-        return self._with_state(message, found, valid_for, is_stored=ids is not None and stored_id(place) in ids)
+            return read
+        is_stored = ids is not None and self._subscriptions.stored_id(topic_filter) in ids
+        return read._replace(is_state=self._state(message, found, valid_for, is_stored))
 
     def _published(self, message: Message, source: str, is_plain: bool) -> list[Any]:
         if not source:
@@ -108,8 +103,8 @@ class MessageItems:
         read = auto_of(message)(message, "value", self._clock())
         return self._of(source, read, {})
 
-    def _ruled(self, message: Message) -> tuple[int, list[Any], float]:
-        """The place of the topic filter of the first rule that matches, the items, and for how long they are valid."""
+    def _ruled(self, message: Message) -> tuple[str, list[Any], float]:
+        """The topic filter of the first rule that matches, the items, and for how long they are valid."""
         topic = message.topic
         if not f"{topic}/".startswith(self._own):
             for rule in self._rules:
@@ -118,7 +113,7 @@ class MessageItems:
                     read = (rule.read or auto_of(message))(message, rule.section.value, self._clock())
                     more = {**rule.constants, **named}
                     found = self._of(more.pop("source", None), read, more, topic)
-                    return rule.place, found, rule.section.valid_for
+                    return rule.section.topic.topic_filter, found, rule.section.valid_for
         raise MessageRefused("topic", "a topic of a rule", shown(topic))
 
     def _of(self, source: Any, read: Read, more: Mapping[str, Any], otherwise: str = "") -> list[Any]:
@@ -147,8 +142,10 @@ class MessageItems:
             found.append(item)
         return found
 
-    def _with_state(self, message: Message, items: list[Any], valid_for: float, is_stored: bool) -> MessageRead:
-        """The items as long as they are valid; of a message that was stored, with an identity that follows from it."""
+    def _state(self, message: Message, items: list[Any], valid_for: float, is_stored: bool) -> bool:
+        """Give the items the end of their validity; those of a message that was stored an identity that follows from
+        it. Whether there is such an end.
+        """
         expiry = message.properties.get(Property.MESSAGE_EXPIRY)
         seconds = valid_for if expiry is None else expiry
         if expiry is None and message.retain and not valid_for:
@@ -165,7 +162,7 @@ class MessageItems:
                 item["valid_until"] = until
             if is_stored and item.get("id") is None:
                 item["id"] = f"retained-{digest}-{place}"
-        return MessageRead(items, is_state=until is not None)
+        return until is not None
 
 
 def _digest(message: Message) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol, cast
 
@@ -31,6 +31,7 @@ from tidegate.mqtt.packets import (
     connecting,
     disconnecting,
     subscribing,
+    unsubscribing,
 )
 from tidegate.mqtt.wire_fields import LARGEST_VARIABLE, WrongPacket
 from tidegate.runs.mqtt_section import MqttAddress
@@ -39,6 +40,8 @@ __all__ = ["MqttConnection", "MqttListener", "MqttLost"]
 
 #: Seconds to connect and to be answered, and for what was written before the end to be taken.
 _PATIENCE, _FLUSH = 10.0, 1.0
+#: Seconds after which whoever waits for an answer looks whether any could have come.
+_TURN = 0.5
 #: Numbers of packets that subscribe; those of messages are below.
 _FIRST_OWN = 65_000
 _LARGEST_NUMBER = 65_535
@@ -153,20 +156,30 @@ class MqttConnection(asyncio.Protocol):
 
     async def subscribe(self, wanted: Sequence[Subscription], id: int | None = None) -> tuple[int, ...]:
         """Subscribe; what the MQTT broker says to each of the topic filters."""
+        return await self._asked(lambda number: subscribing(number, wanted, id))
+
+    async def unsubscribe(self, topic_filter: str) -> tuple[int, ...]:
+        """Give up a subscription; what the MQTT broker says to it."""
+        return await self._asked(lambda number: unsubscribing(number, topic_filter))
+
+    async def _asked(self, packet: Callable[[int], bytes]) -> tuple[int, ...]:
+        """Send a packet, whose number is given, and wait for its answer: only while anything is read, and so long."""
         number = self._next_own
         self._next_own = _FIRST_OWN if number == _LARGEST_NUMBER else number + 1
         answer: asyncio.Future[Subscribed] = self._loop.create_future()
         self._subscribing[number] = answer
+        patience = _PATIENCE
         try:
-            self.send(subscribing(number, wanted, id))
-            async with asyncio.timeout(_PATIENCE):
-                await asyncio.wait((answer, self._lost), return_when=asyncio.FIRST_COMPLETED)
-        except TimeoutError:
-            raise MqttLost("an answer to SUBSCRIBE", "none") from None
+            self.send(packet(number))
+            while not answer.done() and not self._lost.done():
+                if patience <= 0:
+                    raise MqttLost("an answer to SUBSCRIBE", "none")
+                was_reading = self._is_reading
+                await asyncio.wait((answer, self._lost), timeout=_TURN, return_when=asyncio.FIRST_COMPLETED)
+                patience -= _TURN if was_reading and self._is_reading else 0
         finally:
             del self._subscribing[number]
         if not answer.done():
-            answer.cancel()
             raise MqttLost("an answer to SUBSCRIBE", self.why)
         return answer.result().reasons
 

@@ -16,8 +16,9 @@ import orjson
 from tidegate.broker.encoded_items import EncodedItem
 from tidegate.model import micros
 from tidegate.mqtt.packet_properties import Property
+from tidegate.mqtt.wire_fields import is_plain
 
-__all__ = ["message_of", "too_large"]
+__all__ = ["left_out", "message_of"]
 
 _TYPE = "tidegate"
 _FIXED: dict[int, Any] = {Property.PAYLOAD_IS_TEXT: 1, Property.CONTENT_TYPE: "application/json"}
@@ -52,8 +53,10 @@ _DECODER = msgspec.json.Decoder(_Item)
 _NAMES = ("type", "subject", "traceparent", "tracestate")
 
 
-def message_of(item: EncodedItem, epoch: str, now: int) -> dict[int, Any]:
-    """The properties of the message that an item becomes; its payload is the item. ``now`` is in µs since 1970."""
+def message_of(item: EncodedItem, epoch: str, now: int, read_at: int) -> dict[int, Any]:
+    """The properties of the message that an item becomes; its payload is the item. ``now`` and when it was read are in
+    µs since 1970.
+    """
     found = _DECODER.decode(item.body)
     publication = found.publication
     event = {"specversion": "1.0", "id": f"{epoch}-{item.number}", "source": _TYPE, "type": f"{_TYPE}.{item.type}"}
@@ -69,19 +72,20 @@ def message_of(item: EncodedItem, epoch: str, now: int) -> dict[int, Any]:
                 if _is_short(value := getattr(publication.attributes, name)):
                     event[name] = value
         if publication.valid_until is not None:
-            left = micros(datetime.fromisoformat(publication.valid_until)) - now
-            if left > 0:  # else somebody wants it although it has expired
-                properties[Property.MESSAGE_EXPIRY] = min(_LONGEST, math.ceil(left / _SECOND))
+            end = micros(datetime.fromisoformat(publication.valid_until))
+            if end > read_at - _SECOND:  # else it had expired then, and somebody wants it nevertheless
+                properties[Property.MESSAGE_EXPIRY] = min(_LONGEST, max(1, math.ceil((end - now) / _SECOND)))
     event["epoch"], event["number"] = epoch, str(item.number)
     properties[Property.USER] = list(event.items())
     return properties
 
 
 def _is_short(value: object) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _MOST and "\0" not in value
+    """Whether a value may be a property; the payload has it in any case."""
+    return isinstance(value, str) and 0 < len(value) <= _MOST and is_plain(value)
 
 
-def too_large(item: EncodedItem) -> EncodedItem:
-    """What is told in place of an item that the MQTT broker would not take."""
-    said = {"type": "skipped", "from": item.number, "number": item.number, "reason": "too_large"}
+def left_out(item: EncodedItem, reason: str) -> EncodedItem:
+    """What is told in place of an item that the MQTT broker does not take."""
+    said = {"type": "skipped", "from": item.number, "number": item.number, "reason": reason}
     return EncodedItem("skipped", item.number, orjson.dumps(said))

@@ -129,6 +129,7 @@ _OTHERS: dict[int, Callable[[bytes, int, int], Packet]] = {
     Kind.CONNACK << 4: _accepted,
     Kind.PUBACK << 4: _acknowledged,
     Kind.SUBACK << 4: _subscribed,
+    Kind.UNSUBACK << 4: _subscribed,
     Kind.PINGRESP << 4: _pong,
     Kind.DISCONNECT << 4: _disconnected,
 }

@@ -32,6 +32,7 @@ __all__ = [
     "disconnecting",
     "publishing",
     "subscribing",
+    "unsubscribing",
 ]
 
 
@@ -44,6 +45,8 @@ class Kind(IntEnum):
     PUBACK = 4
     SUBSCRIBE = 8
     SUBACK = 9
+    UNSUBSCRIBE = 10
+    UNSUBACK = 11
     PINGREQ = 12
     PINGRESP = 13
     DISCONNECT = 14
@@ -62,6 +65,7 @@ class Reason(IntEnum):
     NOT_AUTHORIZED = 135
     SESSION_TAKEN_OVER = 142
     TOPIC_NAME_INVALID = 144
+    PACKET_TOO_LARGE = 149
     QUOTA_EXCEEDED = 151
     PAYLOAD_FORMAT_INVALID = 153
 
@@ -100,7 +104,7 @@ class Acknowledged(NamedTuple):
 
 
 class Subscribed(NamedTuple):
-    """The answer to SUBSCRIBE (SUBACK): a reason for each topic filter."""
+    """The answer to SUBSCRIBE or UNSUBSCRIBE (SUBACK, UNSUBACK): a reason for each topic filter."""
 
     packet: int
     reasons: tuple[int, ...]
@@ -217,6 +221,12 @@ def subscribing(packet: int, wanted: Sequence[Subscription], id: int | None = No
     properties = NONE if id is None else {11: [id]}
     filters = b"".join(with_length(one.topic_filter.encode()) + bytes((one.options,)) for one in wanted)
     return _packet(Kind.SUBSCRIBE, 2, packet.to_bytes(2, "big") + packed_properties(properties) + filters)
+
+
+def unsubscribing(packet: int, topic_filter: str) -> bytes:
+    """UNSUBSCRIBE."""
+    body = packet.to_bytes(2, "big") + packed_properties(NONE) + with_length(topic_filter.encode())
+    return _packet(Kind.UNSUBSCRIBE, 2, body)
 
 
 def disconnecting(reason: int = Reason.SUCCESS) -> bytes:

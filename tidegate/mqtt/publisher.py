@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -58,3 +59,8 @@ class Publisher:
         if rate is None:
             return 0.0
         return self._broker.rates.wait(f"publications of {self._name}", rate) if rate > 0 else _EVERY
+
+    def most(self) -> int:
+        """Publications that are to go together at most: as many as a second brings, by its quota."""
+        rate = self.caller.quotas.get("publications_per_second")
+        return sys.maxsize if rate is None else max(1, int(rate))

@@ -5,6 +5,8 @@ Reading never goes beyond ``end``, where the packet, or the part of it that is r
 
 from __future__ import annotations
 
+import re
+
 from tidegate.errors import TidegateError, shown
 
 __all__ = [
@@ -12,6 +14,7 @@ __all__ = [
     "LARGEST_VARIABLE",
     "WrongPacket",
     "bytes_at",
+    "is_plain",
     "number_at",
     "text_at",
     "variable_at",
@@ -21,6 +24,11 @@ __all__ = [
 
 #: Bytes of a text at most, and the largest number of variable length: 28 bits.
 LARGEST_TEXT, LARGEST_VARIABLE = 65_535, 268_435_455
+
+#: Characters for which an MQTT broker may close the connection: the standard says they should not be in a text. They
+#: are those of control, and those that Unicode will never assign.
+_LAST_TWO = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+_UNWANTED = re.compile(f"[\x00-\x1f\x7f-\x9f\ufdd0-\ufdef{_LAST_TWO}]")
 
 
 class WrongPacket(TidegateError, ValueError):
@@ -69,6 +77,11 @@ def text_at(data: bytes, at: int, end: int) -> tuple[str, int]:
     if "\0" in text:
         raise WrongPacket("text without the character 0", shown(text))
     return text, stop
+
+
+def is_plain(text: str) -> bool:
+    """Whether every MQTT broker takes a text."""
+    return _UNWANTED.search(text) is None
 
 
 def with_length(content: bytes) -> bytes:

@@ -138,6 +138,16 @@ def listed(graph: Graph, counts: Mapping[str, int]) -> Iterator[Triple]:
             yield member, Rdf.type, c
 
 
+@_rule("cls-int1")
+def whole_of_all_parts(graph: Graph, counts: Mapping[str, int]) -> Iterator[Triple]:
+    """``reasonable`` 0.4.4 has this rule, but of several intersections that one class is it takes any one."""
+    for whole, head in graph.pairs(Owl.intersection):
+        first, *others = graph.members(head) or [""]
+        for x in graph.of_type(first) if first else ():
+            if all(x in graph.of_type(part) for part in others):
+                yield x, Rdf.type, whole
+
+
 @_rule("prp-spo2")
 def chains(graph: Graph, counts: Mapping[str, int]) -> Iterator[Triple]:
     for p, head in graph.pairs(Owl.chain):

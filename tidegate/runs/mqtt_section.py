@@ -38,17 +38,24 @@ class MqttAddress(NamedTuple):
 def _address(value: Any, at: KeyPosition) -> MqttAddress:
     expected = "mqtt://host:port or mqtts://host:port"
     given = text(value, at)
+    if "@" in given:  # a password is in no text of an error
+        raise SettingError(f"{expected}, and username and password as keys of their own", "one with both", str(at))
     try:
         found = urlsplit(given)
         port = found.port
     except ValueError:
         raise at.wrong(expected, value) from None
-    if "@" in found.netloc:
-        raise SettingError(f"{expected}, and username and password as keys of their own", "one with both", str(at))
     rest = found.path.strip("/") or found.query or found.fragment
     if found.scheme not in _PORTS or not found.hostname or rest or port == 0:
         raise at.wrong(expected, value)
     return MqttAddress(found.hostname, port or _PORTS[found.scheme], found.scheme == "mqtts")
+
+
+def _password(value: Any, at: KeyPosition) -> str:
+    """A password, of which an error says no more than its type."""
+    if not isinstance(value, str) or not value.strip() or "\0" in value:
+        raise SettingError("text that is not empty", f"another {type(value).__name__}", str(at))
+    return value
 
 
 def _topic(value: Any, at: KeyPosition) -> str:
@@ -142,7 +149,7 @@ class MqttSection:
 
     address: MqttAddress = key(_address)  # noqa: RUF009  (it makes a field)
     username: str | None = key(text, None)
-    password: str | None = field(default=None, repr=False, metadata={"kind": text})
+    password: str | None = field(default=None, repr=False, metadata={"kind": _password})
     password_file: str | None = key(location, None)
     password_variable: str | None = key(text, None)
     ca: str | None = key(location, None)

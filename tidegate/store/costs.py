@@ -87,15 +87,18 @@ class Costs:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def note(self, costs: Sequence[Cost]) -> None:
-        """Keep what was measured; of the same subscription it takes the place of what was kept."""
+        """Keep what was measured; of the same subscription it takes the place of what was kept. A quick figure takes
+        that of a quick one only.
+        """
         rows = [
             (one.since, one.principal, one.id, round(one.microseconds * _PICOSECONDS), one.measured_at, one.is_quick)
             for one in costs
         ]
 
         def work(connection: sqlite3.Connection) -> None:
-            connection.executemany("DELETE FROM costs WHERE since = ?", [(row[0],) for row in rows])
-            connection.executemany("INSERT INTO costs VALUES (?, ?, ?, ?, ?, ?)", rows)
+            worse = [(one.since, one.is_quick) for one in costs]
+            connection.executemany("DELETE FROM costs WHERE since = ? AND is_quick >= ?", worse)
+            connection.executemany("INSERT OR IGNORE INTO costs VALUES (?, ?, ?, ?, ?, ?)", rows)
 
         if rows:
             self._write(work)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, delete, select, update
 
 from tidegate.language import Limits
 from tidegate.store.database import CHUNK, Database, insert_new
@@ -20,15 +20,15 @@ from tidegate.store.registry_tables import tick
 from tidegate.store.stored_reads import StoredRead, checked_read, set_read
 from tidegate.store.stored_subscription import as_condition
 
-__all__ = ["Admission", "IssuedPrincipals", "IssuedWord", "Standing", "standing"]
+__all__ = ["Admission", "IssuedPrincipals", "IssuedWord", "Standing", "remove", "standing"]
 
 #: What is read of a principal to know how a word of its issuer stands.
-_ISSUED = (*PRINCIPAL, PRINCIPALS.c.meant, PRINCIPALS.c.read_said)
+_ISSUED = (*PRINCIPAL, PRINCIPALS.c.meant, PRINCIPALS.c.read_said, PRINCIPALS.c.removed_at)
 
 
 class IssuedWord(NamedTuple):
-    """What a token says of its principal, and when it was issued, in µs since 1970. ``read`` is None if its issuer says
-    nothing of that.
+    """What a token says of its principal, and when it was issued at the earliest, in µs since 1970. ``read`` is None if
+    its issuer says nothing of that.
     """
 
     issuer: str
@@ -44,9 +44,9 @@ class Standing(StrEnum):
     """There is no such principal yet."""
     AGREES = "agrees"
     NEWER = "newer"
-    """It says something else than what was said before, or the same later."""
+    """It says something else than what was said before, or the same later, or its principal was removed before."""
     OLDER = "older"
-    """It says something else than what was said since."""
+    """It says something else than what was said since, or its principal was removed since."""
     FOREIGN = "foreign"
     """The principal is not of this issuer."""
 
@@ -93,6 +93,13 @@ def standing(row: Any, word: IssuedWord) -> Standing:
         return Standing.NEW
     if row.issuer != word.issuer:
         return Standing.FOREIGN
+    if row.removed_at is None:
+        return _standing_of_read(row, word)
+    is_older = word.issued <= row.removed_at or _standing_of_read(row, word) is Standing.OLDER
+    return Standing.OLDER if is_older else Standing.NEWER
+
+
+def _standing_of_read(row: Any, word: IssuedWord) -> Standing:
     if word.read is None:
         return Standing.AGREES
     said = row.read_said
@@ -109,25 +116,35 @@ def _admission(row: Any, word: IssuedWord) -> Admission:
     return Admission(found, principal_of(row[: len(PRINCIPAL)]), row.meant)
 
 
+def remove(connection: Connection, name: str, moment: int) -> int:
+    """Remove a principal within a transaction; how many there were. One of an issuer leaves a mark: its next token must
+    be one that is issued after that moment, and then it has the limits that it had.
+    """
+    there = PRINCIPALS.c.name == name, PRINCIPALS.c.removed_at.is_(None)
+    marked = update(PRINCIPALS).where(*there, PRINCIPALS.c.issuer.is_not(None)).values(removed_at=moment)
+    return connection.execute(marked).rowcount or connection.execute(delete(PRINCIPALS).where(*there)).rowcount
+
+
 def _admit(connection: Connection, word: IssuedWord, clock: Callable[[], int]) -> Admission:
     """Take a word within a transaction: its principal is made if it is new, and reads what a newer word says."""
     tick(connection, 0)  # nobody subscribes meanwhile
-    mine = select(*_ISSUED).where(PRINCIPALS.c.name == word.principal)
-    row = connection.execute(mine).one_or_none()
-    found = standing(row, word)
-    if found is Standing.NEW:
-        made = {"name": word.principal, "read_filter": None, "quotas": "{}", "created": clock(), "meant": None}
-        insert_new(connection, PRINCIPALS, [made | {"issuer": word.issuer, "read_said": None}])
-    if found in (Standing.NEW, Standing.NEWER) and word.read is not None:
-        if row is None or row.read_filter is None or not _is_same(row.read_filter, word.read.given or ""):
-            if row is not None:  # of a new one nobody knows anything
-                note_change(connection)
-            set_read(connection, word.principal, word.read)
-        said = update(PRINCIPALS).where(PRINCIPALS.c.name == word.principal).values(read_said=word.issued)
-        connection.execute(said)
+    mine = PRINCIPALS.c.name == word.principal
+    made = {"name": word.principal, "read_filter": None, "quotas": "{}", "created": clock(), "meant": None}
+    # First of all: an administrator may make the same principal at the same time.
+    is_new = insert_new(connection, PRINCIPALS, [made | {"issuer": word.issuer, "read_said": None}]) > 0
+    row = connection.execute(select(*_ISSUED).where(mine)).one()
+    found = Standing.NEW if is_new else standing(row, word)
     if found in (Standing.FOREIGN, Standing.OLDER):
         return Admission(found)
-    row = connection.execute(mine).one()
+    if row.removed_at is not None:
+        connection.execute(update(PRINCIPALS).where(mine).values(removed_at=None))
+    if found is not Standing.AGREES and word.read is not None:
+        if row.read_filter is None or not _is_same(row.read_filter, word.read.given or ""):
+            if not is_new:  # of a new one nobody knows anything
+                note_change(connection)
+            set_read(connection, word.principal, word.read)
+        connection.execute(update(PRINCIPALS).where(mine).values(read_said=word.issued))
+    row = connection.execute(select(*_ISSUED).where(mine)).one()
     return Admission(found, principal_of(row[: len(PRINCIPAL)]), row.meant)
 
 

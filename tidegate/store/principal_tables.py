@@ -69,7 +69,8 @@ _MOST_SOURCES, _PATTERN_LENGTH, _ISSUER = 1024, 1024, 1024
 _TABLES = MetaData()
 #: ``read_filter`` is what may be read, as it was given. ``meant`` is the same without what other processes need not
 #: know, shapes of somebody's own and terms of an ontology: all living subscriptions of the principal have it.
-#: ``issuer`` is whose JWTs speak of the principal, ``read_said`` when that was said which it may read now.
+#: ``issuer`` is whose JWTs speak of the principal, ``read_said`` when that was said which it may read now. With
+#: ``removed_at`` there is no such principal: the row keeps what it might for its issuer's tokens that come after that.
 PRINCIPALS = Table(
     "tidegate_principals",
     _TABLES,
@@ -80,6 +81,7 @@ PRINCIPALS = Table(
     Column("meant", words()),
     Column("issuer", words()),
     Column("read_said", NUMBER),
+    Column("removed_at", NUMBER),
     **OPTIONS,
 )
 TOKENS = Table(
@@ -152,7 +154,7 @@ def _count_changes(connection: Connection) -> None:
 
 def _know_issuers(connection: Connection) -> None:
     """Know of principals whose issuer's JWTs speak of them."""
-    add_columns(connection, PRINCIPALS, PRINCIPALS.c.issuer, PRINCIPALS.c.read_said)
+    add_columns(connection, PRINCIPALS, PRINCIPALS.c.issuer, PRINCIPALS.c.read_said, PRINCIPALS.c.removed_at)
 
 
 def note_change(connection: Connection) -> None:

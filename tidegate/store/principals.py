@@ -9,10 +9,9 @@ from __future__ import annotations
 import hmac
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
-from time import monotonic
 from typing import Any, Literal, NamedTuple
 
 import orjson
@@ -26,7 +25,7 @@ from tidegate.moments import zoned
 from tidegate.principal_names import EXPECTED, is_principal_name
 from tidegate.store.database import CHUNK, Database, insert_new
 from tidegate.store.database_url import address
-from tidegate.store.issued_principals import IssuedPrincipals
+from tidegate.store.issued_principals import IssuedPrincipals, remove
 from tidegate.store.principal_tables import (
     CHANGES,
     PRINCIPAL,
@@ -46,19 +45,19 @@ from tidegate.store.principal_tables import (
     salt,
     token_of,
 )
+from tidegate.store.readers_limits import ReadersLimits
 from tidegate.store.registry import Registry
 from tidegate.store.registry_tables import tick
-from tidegate.store.stored_reads import agree_on_read, checked_read, set_read
+from tidegate.store.stored_reads import agree_on_read, checked_read, note_said, set_read
 from tidegate.store.token_secrets import SecretHashes, check_chosen, made
 from tidegate.store.version_readers import now
+from tidegate.store.webhook_tables import remove_webhooks_of
 
 __all__ = ["Holder", "Kept", "NewToken", "Principal", "Principals", "Token"]
 
 #: A use of a token within so many microseconds of the last is not written.
 _HOUR = 3_600_000_000
 _READ_OF = "SELECT meant FROM tidegate_principals WHERE name ="
-#: A number that SQLite changes with each commit of another connection; it is believed for so many seconds.
-_STATE, _BELIEVED = "PRAGMA data_version", 1.0
 #: What an unknown secret is compared with, so that it costs what a known one costs.
 _NOBODY = "sha256:" + 64 * "0"
 
@@ -96,7 +95,7 @@ class Principals(Closing):
         self._database = Database(address(where.url if isinstance(where, Registry) else where), prepare)
         self._limits, self._clock = limits, clock
         self.issued = IssuedPrincipals(self._database, limits, clock)
-        self._reads: tuple[dict[str, str], dict[str, int], float, Any] = {}, {}, -1.0, None
+        self._readers = ReadersLimits(self._database)
         self._database.open()
         with self._database.read() as connection:
             self._hashes = SecretHashes(salt(connection))
@@ -139,7 +138,7 @@ class Principals(Closing):
                 connection.execute(update(PRINCIPALS).where(mine).values(issuer=whose))
             if "read" not in keep:
                 set_read(connection, name, wanted)
-                connection.execute(update(PRINCIPALS).where(mine).values(read_said=self._clock()))
+                note_said(connection, name, self._clock())
             return principal_of(connection.execute(_named(name)).one())
 
         return self._database.write(work)
@@ -164,48 +163,45 @@ class Principals(Closing):
 
     def reads(self) -> dict[str, str]:
         """The same for all who may not read everything, by name. Cheap while nobody writes to the database."""
-        return self._readers_limits()[0]
+        return self._readers.limits()[0]
 
     def queue_sizes(self) -> dict[str, int]:
         """How many deliveries each queue of a principal may have, for those whose quotas say so. As cheap."""
-        return self._readers_limits()[1]
+        return self._readers.limits()[1]
 
-    def _readers_limits(self) -> tuple[dict[str, str], dict[str, int]]:
-        moment, state = monotonic(), self._database.poll(_STATE) if self._database.kind == "sqlite" else None
-        reads, sizes, since, before = self._reads
-        if state is None or state != before or moment > since + _BELIEVED:
-            named = PRINCIPALS.c.name, PRINCIPALS.c.meant, PRINCIPALS.c.quotas
-            has_size = PRINCIPALS.c.quotas.contains("queue_size")
+    def among(self, names: Set[str]) -> set[str]:
+        """Those of the names that are principals."""
+        found, wanted = set[str](), sorted(names)
+        for at in range(0, len(wanted), CHUNK):
             with self._database.read() as connection:
-                rows = connection.execute(select(*named).where(or_(PRINCIPALS.c.meant.is_not(None), has_size))).all()
-            reads = {row.name: row.meant for row in rows if row.meant is not None}
-            quotas = {row.name: orjson.loads(row.quotas) for row in rows}
-            sizes = {name: max(1, int(one["queue_size"])) for name, one in quotas.items() if "queue_size" in one}
-            self._reads = reads, sizes, moment, state
-        return reads, sizes
+                mine = PRINCIPALS.c.name.in_(wanted[at : at + CHUNK]), PRINCIPALS.c.removed_at.is_(None)
+                found.update(connection.scalars(select(PRINCIPALS.c.name).where(*mine)))
+        return found
 
     def all(self, *, after: str = "", limit: int | None = None) -> list[Principal]:
         """Principals by name: all, or from behind a name on."""
-        statement = select(*PRINCIPAL).where(PRINCIPALS.c.name > after).order_by(PRINCIPALS.c.name).limit(limit)
+        wanted = PRINCIPALS.c.name > after, PRINCIPALS.c.removed_at.is_(None)
+        statement = select(*PRINCIPAL).where(*wanted).order_by(PRINCIPALS.c.name).limit(limit)
         with self._database.read() as connection:
             return [principal_of(row) for row in connection.execute(statement)]
 
     def remove(self, name: str, *, keeping_a_way_in: bool = False) -> None:
-        """Remove a principal and its tokens. Its subscriptions and queues are not touched."""
+        """Remove a principal, its tokens and webhooks, neither subscriptions nor queues; limits of an issuer's stay."""
 
-        def work(connection: Connection) -> int:
+        def work(connection: Connection) -> bool:
             note_change(connection)
             if keeping_a_way_in:
                 self._expect_a_way_in(connection, TOKENS.c.principal == name, f"principal {name}")
-            count = connection.execute(delete(PRINCIPALS).where(PRINCIPALS.c.name == name)).rowcount
+            count = remove(connection, name, self._clock())
             connection.execute(delete(TOKENS).where(TOKENS.c.principal == name))
-            return count
+            return remove_webhooks_of(connection, name) or count > 0
 
         if not is_principal_name(name) or not self._database.write(work):
             raise _unknown(name)
 
     def _is_made(self, connection: Connection, name: str) -> bool:
         """Whether this transaction made the principal; False if it was there."""
+        connection.execute(delete(PRINCIPALS).where(PRINCIPALS.c.name == name, PRINCIPALS.c.removed_at.is_not(None)))
         row = {"name": name, "read_filter": None, "quotas": "{}", "created": self._clock(), "meant": None}
         return insert_new(connection, PRINCIPALS, [row]) > 0
 
@@ -360,11 +356,15 @@ class Principals(Closing):
             raise ConflictError("another token of an administrator, so that somebody can still come in", "the last", at)
 
 
-_HOLDERS = select(TOKENS.c.hash, *TOKEN, *PRINCIPAL).join(PRINCIPALS, PRINCIPALS.c.name == TOKENS.c.principal)
+_HOLDERS = (
+    select(TOKENS.c.hash, *TOKEN, *PRINCIPAL)
+    .join(PRINCIPALS, PRINCIPALS.c.name == TOKENS.c.principal)
+    .where(PRINCIPALS.c.removed_at.is_(None))
+)
 
 
 def _named(name: str) -> Any:
-    return select(*PRINCIPAL).where(PRINCIPALS.c.name == name)
+    return select(*PRINCIPAL).where(PRINCIPALS.c.name == name, PRINCIPALS.c.removed_at.is_(None))
 
 
 def _same_token(connection: Connection, row: Mapping[str, Any]) -> str:

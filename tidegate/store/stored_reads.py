@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, case, select, update
 
 from tidegate.errors import ConflictError, SettingError, shown
 from tidegate.index.catalogue import restored, stored
@@ -17,7 +17,7 @@ from tidegate.store.principal_tables import PRINCIPALS, Read, meaning
 from tidegate.store.remaking import bind
 from tidegate.store.stored_subscription import as_condition
 
-__all__ = ["StoredRead", "agree_on_read", "checked_read", "set_read"]
+__all__ = ["StoredRead", "agree_on_read", "checked_read", "note_said", "set_read"]
 
 #: Clauses of a ``read`` in disjunctive normal form: each is joined to each clause of what the principal asks.
 _CLAUSES = 16
@@ -51,13 +51,20 @@ def set_read(connection: Connection, principal: str, wanted: StoredRead) -> None
     bind(connection, principal, meant)
 
 
+def note_said(connection: Connection, principal: str, moment: int) -> None:
+    """Note that an administrator says now what a principal may read: after all that was said, whatever clocks say."""
+    said = PRINCIPALS.c.read_said
+    latest = case((said > moment, said), else_=moment)
+    connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == principal).values(read_said=latest))
+
+
 def agree_on_read(connection: Connection, principal: str, wanted: StoredRead, moment: int) -> None:
     """Give the ``read`` to a principal that has none, at a moment; another than it has is refused."""
     has = connection.scalar(select(PRINCIPALS.c.read_filter).where(PRINCIPALS.c.name == principal))
     assert wanted.given is not None, "a read to agree on"
     if has is None:
         set_read(connection, principal, wanted)
-        connection.execute(update(PRINCIPALS).where(PRINCIPALS.c.name == principal).values(read_said=moment))
+        note_said(connection, principal, moment)
     elif as_condition(has) != as_condition(wanted.given):
         at = f"principal {principal}"
         raise ConflictError(f"the read that {principal} has: {shown(restored(has))}", shown(wanted.given), at)

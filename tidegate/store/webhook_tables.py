@@ -10,7 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, Connection, Index, MetaData, Table, select, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Index,
+    MetaData,
+    Table,
+    delete,
+    inspect,
+    select,
+    update,
+)
 
 from tidegate.store.database import NUMBER, OPTIONS, Database, insert_new, words
 from tidegate.store.principal_tables import prepare as prepare_principals
@@ -32,6 +43,8 @@ __all__ = [
     "dead_letters_of",
     "next_change",
     "prepare",
+    "remove_endpoints",
+    "remove_webhooks_of",
     "replay_of",
     "webhook_of",
 ]
@@ -124,6 +137,25 @@ def next_change(connection: Connection) -> int:
     """Note within a transaction that something is changed; the number of the change."""
     connection.execute(update(_CHANGES).values(number=_CHANGES.c.number + 1))
     return int(connection.execute(select(_CHANGES.c.number)).scalar_one())
+
+
+def remove_endpoints(connection: Connection, which: ColumnElement[bool]) -> bool:
+    """Remove endpoints within a transaction, with all that is noted of them; whether there were any."""
+    gone = connection.execute(select(ENDPOINTS.c.principal, ENDPOINTS.c.name).where(which)).all()
+    for principal, name in gone:
+        for table in (DEAD, REPLAYS, ENDPOINTS):
+            connection.execute(delete(table).where(table.c.principal == principal, table.c.name == name))
+    if gone:
+        next_change(connection)
+    return bool(gone)
+
+
+def remove_webhooks_of(connection: Connection, principal: str) -> bool:
+    """Remove all endpoints of a principal within a transaction; whether there were any. In a database that no broker
+    has used there are no tables of webhooks.
+    """
+    is_there = inspect(connection).has_table(ENDPOINTS.name)
+    return is_there and remove_endpoints(connection, ENDPOINTS.c.principal == principal)
 
 
 class Batch(NamedTuple):

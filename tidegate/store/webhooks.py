@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, func, insert, select, update
 
 from tidegate.closing import Closing
 from tidegate.delivery_options import destination_of
@@ -27,7 +27,6 @@ from tidegate.store.registry_tables import ROWS, findable, tick
 from tidegate.store.version_readers import now
 from tidegate.store.webhook_tables import (
     CHANGES,
-    DEAD,
     ENDPOINTS,
     REPLAYS,
     STATES,
@@ -37,6 +36,7 @@ from tidegate.store.webhook_tables import (
     Webhook,
     next_change,
     prepare,
+    remove_endpoints,
     replay_of,
     webhook_of,
 )
@@ -48,6 +48,12 @@ _MOST_REPLAYS = 10
 #: What reads an SQLite file: its owner, nobody else.
 _OWNER = 0o600
 _SECOND = 1_000_000
+#: Has how an endpoint stands written, if it is not another one since.
+_SAVE = update(ENDPOINTS).where(
+    ENDPOINTS.c.principal == bindparam("of_principal"),
+    ENDPOINTS.c.name == bindparam("of_name"),
+    ENDPOINTS.c.revision == bindparam("at"),
+)
 
 
 class PutWebhook(NamedTuple):
@@ -114,16 +120,21 @@ class StoredWebhooks(Closing):
         return self._database.write(work)
 
     def rotate(self, principal: str, name: str, secret: str | None, overlap: float) -> Webhook | None:
-        """Give an endpoint this secret, or a new one; the one before signs as well for so many seconds. None if there
-        is no such endpoint.
+        """Give an endpoint this secret, or a new one; the one before signs as well for so many seconds. One that has
+        this secret already stays as it is. None if there is no such endpoint.
+
+        Two secrets sign at most: while an old one does, another rotation is refused unless it has no overlap.
         """
         if secret is not None:
             webhook_secrets.key_of(secret)
 
         def work(connection: Connection) -> Webhook | None:
             there = self._find(connection, principal, name)
-            if there is None:
-                return None
+            if there is None or there.secret == secret:
+                return there
+            if overlap and len(there.secrets_at(self._clock())) > 1:
+                expected = "a webhook whose old secret signs no more, or a rotation with overlap 0, which ends both"
+                raise ConflictError(expected, "one that is being rotated", f"webhook {shown(name)}")
             until = self._clock() + int(overlap * _SECOND) if overlap else None
             old = there.secret if overlap else None
             new = {"secret": secret or webhook_secrets.made(), "old_secret": old, "old_until": until}
@@ -136,6 +147,8 @@ class StoredWebhooks(Closing):
         """Have an endpoint verified anew and now, whatever became of it. None if there is no such endpoint."""
 
         def work(connection: Connection) -> Webhook | None:
+            if self._find(connection, principal, name) is None:
+                return None
             self._change(connection, principal, name, **_row(Progress()))
             return self._find(connection, principal, name)
 
@@ -153,23 +166,9 @@ class StoredWebhooks(Closing):
             if named is not None:
                 got = f"one that {shown(named)} delivers to"
                 raise ConflictError("a webhook that no subscription delivers to", got, f"webhook {shown(name)}")
-            return self._remove(connection, _whose(principal, name))
+            return remove_endpoints(connection, _whose(principal, name))
 
         return self._database.write(work)
-
-    def remove_all(self, principal: str) -> None:
-        """Remove all endpoints of a principal, which is removed itself."""
-        self._database.write(lambda connection: self._remove(connection, ENDPOINTS.c.principal == principal))
-
-    def _remove(self, connection: Connection, which: ColumnElement[bool]) -> bool:
-        gone = connection.execute(select(ENDPOINTS.c.principal, ENDPOINTS.c.name).where(which)).all()
-        for principal, name in gone:
-            for table in (DEAD, REPLAYS, ENDPOINTS):
-                mine = table.c.principal == principal, table.c.name == name
-                connection.execute(delete(table).where(*mine))
-        if gone:
-            next_change(connection)
-        return bool(gone)
 
     def _change(self, connection: Connection, principal: str, name: str, **values: object) -> None:
         revision = next_change(connection)
@@ -229,15 +228,12 @@ class StoredWebhooks(Closing):
 
     def save(self, stands: Iterable[tuple[Webhook, Progress]]) -> None:
         """Write how endpoints stand, unless they were changed since they were read."""
-        rows = list(stands)
-
-        def work(connection: Connection) -> None:
-            for webhook, progress in rows:
-                same = _whose(webhook.principal, webhook.name), ENDPOINTS.c.revision == webhook.revision
-                connection.execute(update(ENDPOINTS).where(*same).values(**_row(progress)))
-
+        rows = [
+            {"of_principal": one.principal, "of_name": findable(one.name), "at": one.revision, **_row(progress)}
+            for one, progress in stands
+        ]
         if rows:
-            self._database.write(work)
+            self._database.write(lambda connection: connection.execute(_SAVE, rows))
 
     def forget_old_secrets(self) -> None:
         """Remove the secrets that sign no more."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import struct
+import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
@@ -50,10 +51,26 @@ def _records(data: bytes) -> Iterator[tuple[NDArray[np.int64], int]]:
         at = end
 
 
+def _read(path: Path, known: tuple[NDArray[np.int64], int], least: int) -> tuple[NDArray[np.int64], int]:
+    """The rows of a file and its end. Some are known up to a byte; at least so many bytes must be whole."""
+    found, begin = [known[0]], known[1]
+    with path.open("rb", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = os.pread(file.fileno(), size - begin, begin) if size > begin else b""
+    end = begin
+    for rows, after in _records(data):
+        found.append(rows)
+        end = begin + after
+    if end < least:
+        raise StoreError("withdrawn rows as they were written", "other bytes", f"byte {end} of {path}")
+    return (known[0] if len(found) == 1 else np.unique(np.concatenate(found))), end
+
+
 class WithdrawnRows:
     """The withdrawn rows of a valid set, to be read. ``refresh`` takes notice of what was withdrawn since.
 
-    A directory without a valid set has none. ``directory`` is that of the valid set.
+    A directory without a valid set has none. ``directory`` is that of the valid set. Threads may refresh one and ask it
+    at once: it has all rows that it had, or all that it has now.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -61,6 +78,7 @@ class WithdrawnRows:
         self._rows, self._end = _NONE, 0
         self._name = ""
         self._seen = (0, 0)
+        self._refreshing = threading.Lock()
         self.refresh()
 
     def __len__(self) -> int:
@@ -78,7 +96,8 @@ class WithdrawnRows:
         """Take notice of what was withdrawn since; whether there was anything."""
         for left in reversed(range(_TRIES)):
             try:
-                return self._refresh()
+                with self._refreshing:
+                    return self._refresh()
             except FileNotFoundError as error:  # written anew while we looked: the manifest names another one by now
                 self._seen = (0, 0)
                 if not left:
@@ -89,32 +108,18 @@ class WithdrawnRows:
         seen = identity(self.directory)
         if seen is None:
             return False
-        least = 0
+        name, least = self._name, 0
         if seen != self._seen:
             manifest = read_manifest(self.directory)
             if manifest is None:
                 return False
             least = manifest.withdrawn_end
-            if manifest.withdrawn != self._name:
-                self._name, self._end, self._rows = manifest.withdrawn, 0, _NONE
-        before = len(self._rows)
-        self._read(self.directory / self._name, least)
-        self._seen = seen
-        return len(self._rows) != before
-
-    def _read(self, path: Path, least: int) -> None:
-        """Read what is new in a file, of which at least so many bytes must be whole."""
-        with path.open("rb", buffering=0) as file:
-            size = os.fstat(file.fileno()).st_size
-            data = os.pread(file.fileno(), size - self._end, self._end) if size > self._end else b""
-        found, end = [self._rows], self._end
-        for rows, after in _records(data):
-            found.append(rows)
-            end = self._end + after
-        if end < least:
-            raise StoreError("withdrawn rows as they were written", "other bytes", f"byte {end} of {path}")
-        if len(found) > 1:
-            self._rows, self._end = np.unique(np.concatenate(found)), end
+            name = manifest.withdrawn
+        known = (self._rows, self._end) if name == self._name else (_NONE, 0)
+        rows, end = _read(self.directory / name, known, least)
+        is_new = rows is not self._rows
+        self._rows, self._end, self._name, self._seen = rows, end, name, seen
+        return is_new
 
 
 class WithdrawnFile(WithdrawnRows):
@@ -129,7 +134,7 @@ class WithdrawnFile(WithdrawnRows):
             self._name = self._create(serial, _NONE)
         else:
             self._name = manifest.withdrawn
-            self._read(directory / self._name, manifest.withdrawn_end)
+            self._rows, self._end = _read(directory / self._name, (_NONE, 0), manifest.withdrawn_end)
         self._file = os.open(directory / self._name, os.O_RDWR | os.O_CLOEXEC)
         if os.fstat(self._file).st_size != self._end:  # a record that was torn by a crash
             os.ftruncate(self._file, self._end)

@@ -33,6 +33,7 @@ from tidegate.webhooks.endpoint_states import (
     due_in,
     is_too_old,
 )
+from tidegate.webhooks.item_ranges import first_number, is_range, upto_number
 from tidegate.webhooks.post_rooms import MOMENT, Place, PostRooms, Room
 from tidegate.webhooks.posted_bodies import challenge_body, posted_body, taken_together
 from tidegate.webhooks.posting import Poster, PostOutcome
@@ -50,6 +51,7 @@ _SECOND = 1_000_000
 _PAGE, _FRESH = 32, 1.0
 #: Seconds for which a place is kept that others want, and between two notes of an endpoint that all is well.
 _SHARE, _NOTED = 0.1, 10.0
+_LAST_NUMBER = (1 << 63) - 1
 _MATCHED_AT = b'"matched_at":"'
 
 
@@ -78,12 +80,21 @@ class EndpointDelivery:
         self.is_removed = False
         self._is_slow = self._replayed_last = False
         self._noted_at = float("-inf")
+        self._challenged_at: int | None = None
+        self._may_be_listed = self.progress.failures > 0
         self._url: WebhookUrl | None = None
         self._read_url()
 
     def change(self, webhook: Webhook) -> None:
-        """Go on with what was changed; nothing is sent in the old way any more."""
+        """Go on with what was changed; nothing is sent in the old way any more. A challenge waits for a moment after
+        the one before. An endpoint that was removed and made again has nothing to be sent again.
+        """
+        if webhook.created != self.webhook.created:
+            self.replays = []
         self.webhook, self.progress = webhook, webhook.progress
+        if self.progress.state == State.UNVERIFIED and self._challenged_at is not None:
+            due_at = self._challenged_at + int(self._parts.schedule.first * _SECOND)
+            self.progress = self.progress._replace(retry_at=max(due_at, self.progress.retry_at or 0))
         self._read_url()
 
     def _read_url(self) -> None:
@@ -125,7 +136,7 @@ class EndpointDelivery:
             if self.due_in != 0:
                 return False
             if self.progress.state == State.UNVERIFIED:
-                return await self._verify(room)
+                return await self._verify()
             if self.replays and not self._replayed_last:
                 self._replayed_last = True
                 return await self._replay(room, place)
@@ -136,11 +147,17 @@ class EndpointDelivery:
         """Send what waits; whether there may be more."""
         page = await self._parts.pages.read(self._wanted(None))
         if page is None or not page.items:
+            if self.due_in == 0:  # a retry that fell due has nothing to send; one that is due later stays
+                self.progress = self.progress._replace(retry_at=None)
             return False
+        if self._may_be_listed:  # what waits is not dead, although the sender was killed right after it was listed so
+            begin = first_number(page.items[0])
+            await self._parts.records.unbury(self.webhook, page.queue.epoch, begin, _LAST_NUMBER)
+            self._may_be_listed = False
         return await self._send(page, room, place, self._delivered, may_give_up=True)
 
     def _delivered(self, queue: Queue, items: Sequence[EncodedItem]) -> None:
-        self._parts.pages.acknowledge(queue, items[-1].number)
+        self._parts.pages.acknowledge(queue, items[-1].number, is_taken=True)
         now, counts = self._parts.clock(), self._parts.counts
         counts.items["delivered"] += len(items)
         for item in items:
@@ -154,7 +171,7 @@ class EndpointDelivery:
         if batch is None and (self.progress.failures or self._is_slow):
             items = 1
         size = self._parts.page_bytes if batch is None else batch.bytes
-        return PageWanted(self.webhook.principal, self.webhook.name, items, size, after)
+        return PageWanted(self.webhook.principal, self.webhook.name, items, size, after, self.room is Room.FAILING)
 
     async def _send(
         self,
@@ -227,32 +244,40 @@ class EndpointDelivery:
         if found.state != before.state:
             whose = webhook.name, webhook.principal
             _LOG.warning("webhook %s of %s is %s: %s", *whose, found.state, failure.reason)
+        self._stands(webhook, found)  # before anything is given up: while that cannot be written it waits as well
         if queue is not None and found.state != State.DISABLED:
-            found = await self._give_up(found, failure, queue, items, now)
-        if self.webhook is webhook:  # else it was changed meanwhile, and stands as it was changed to
-            self.progress = found
-            parts.records.note(webhook, found)
+            after = await self._give_up(found, failure, queue, items, now)
+            if after is not found:
+                self._stands(webhook, after)
         return self.due_in == 0
+
+    def _stands(self, webhook: Webhook, progress: Progress) -> None:
+        """Note how an endpoint stands, unless it was changed meanwhile and stands as it was changed to."""
+        if self.webhook is webhook:
+            self.progress = progress
+            self._parts.records.note(webhook, progress)
 
     async def _give_up(
         self, progress: Progress, failure: Failure, queue: Queue, items: Sequence[EncodedItem], now: int
     ) -> Progress:
-        """Give up what was tried, if it is too old, and try the next at once; if that fails as well, all that is too
-        old: then it is not what is sent that is wrong.
+        """Give up of what was tried all that is too old, and try the next at once; if that fails as well, everything
+        that is too old: then it is not what is sent that is wrong.
         """
-        parts, webhook, last = self._parts, self.webhook, items[-1].number
-        matched_at = await parts.pages.matched_at(queue, last) or 0
-        if not is_too_old(progress, matched_at, now, parts.schedule):
+        parts, webhook, oldest = self._parts, self.webhook, items[0].number
+        if not is_too_old(progress, 0, now, parts.schedule):  # it has not failed for so long; most have not
             return progress
-        begin = _first_number(items[0])
-        if progress.gave_up:
-            moment = now - int(parts.schedule.give_up * _SECOND)
-            last = max(last, await parts.pages.last_before(queue, last, moment))
+        if not is_too_old(progress, await parts.pages.matched_at(queue, oldest) or 0, now, parts.schedule):
+            return progress
+        begin = first_number(items[0])
+        moment = now - int(parts.schedule.give_up * _SECOND)
+        last = max(oldest, await parts.pages.last_before(queue, oldest, moment))
+        if not progress.gave_up:
+            last = min(last, items[-1].number)
         letters = DeadLetters(queue.epoch, begin, last, failure.reason, now)
         forgotten = await parts.records.bury(webhook, letters)
         parts.counts.dead["given_up"] += last - begin + 1
         parts.counts.dead["forgotten"] += forgotten.deliveries
-        parts.pages.acknowledge(queue, last)
+        parts.pages.acknowledge(queue, last, is_taken=False)
         await parts.pages.flush()  # who sees that it was given up may have it sent again
         whose = webhook.name, webhook.principal
         _LOG.warning("webhook %s of %s is not given %d to %d: %s", *whose, begin, last, failure.reason)
@@ -260,11 +285,14 @@ class EndpointDelivery:
 
     # --- verification -----------------------------------------------------------------------------------------------
 
-    async def _verify(self, room: Room) -> bool:
-        """Ask the endpoint whether it wants what is sent; whether it does."""
+    async def _verify(self) -> bool:
+        """Ask the endpoint whether it wants what is sent; whether it does. Its name is resolved apart: nobody knows yet
+        whether there is such a name, and anybody may ask for this as often as they like.
+        """
         challenge, webhook = secrets.token_urlsafe(24), self.webhook
         headers = [("content-type", "application/json")]
-        outcome = await self._post(f"verify-{secrets.token_hex(8)}", challenge_body(challenge), headers, room)
+        self._challenged_at = self._parts.clock()
+        outcome = await self._post(f"verify-{secrets.token_hex(8)}", challenge_body(challenge), headers, Room.FAILING)
         failure, cause = outcome.failure, outcome.cause
         if failure is None and not echoes(outcome.body, challenge):
             failure, cause = Failure("the challenge did not come back"), "unanswered"
@@ -282,7 +310,7 @@ class EndpointDelivery:
         """Send a page of what is to be sent again; whether there may be more of anything."""
         replay, parts = self.replays[0], self._parts
         page = await parts.pages.read(self._wanted(QueuePosition(replay.position, replay.epoch)))
-        items = [] if page is None else [item for item in page.items if item.number <= replay.upto]
+        items = [] if page is None else upto_number(page.items, replay.upto)
         if page is None or page.queue.epoch != replay.epoch or not items:
             await self._step_replay(replay, replay.upto)  # the queue has ended, or has no more of it
             return True
@@ -304,6 +332,8 @@ class EndpointDelivery:
     async def _step_replay(self, replay: Replay, position: int) -> None:
         """Note how far a replay is; at its end there is no more of it."""
         await self._parts.records.step_replay(replay, position)
+        if all(one.id != replay.id for one in self.replays):  # the endpoint was removed meanwhile, and made again
+            return
         rest = [one for one in self.replays if one.id != replay.id]
         self.replays = rest if position >= replay.upto else [replay._replace(position=position), *rest]
 
@@ -321,16 +351,11 @@ def echoes(body: bytes, challenge: str) -> bool:
     return hmac.compare_digest(text.strip(b'"'), challenge.encode())
 
 
-def _first_number(item: EncodedItem) -> int:
-    """The first number of which an item tells."""
-    return item.number if item.type in ("notification", "retracted") else int(orjson.loads(item.body)["from"])
-
-
 def matched_at_of(item: EncodedItem) -> int | None:
     """When what an item tells of was matched (µs since 1970); None of one that says nothing of that. It is the first
     member of that name: in no text of JSON the name can stand with plain quotation marks.
     """
     begin = item.body.find(_MATCHED_AT) + len(_MATCHED_AT)
-    if item.type not in ("notification", "retracted") or begin < len(_MATCHED_AT):
+    if is_range(item) or begin < len(_MATCHED_AT):
         return None
     return micros(datetime.fromisoformat(item.body[begin : item.body.index(b'"', begin)].decode()))

@@ -74,9 +74,8 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
 
     async def _addresses(self, host: str, port: int) -> list[Address]:
         """What a host stands for, if all of it is permitted."""
-        loop = asyncio.get_running_loop()
         try:
-            found = [ip_address(one) for one in await loop.run_in_executor(self._threads, self._resolve, host, port)]
+            found = [ip_address(one) for one in await self._said(host, port)]
         except (OSError, UnicodeError) as error:
             said = getattr(error, "strerror", None) or type(error).__name__
             raise UnresolvedName("a name that stands for an address", said, host) from None
@@ -91,6 +90,12 @@ class PinnedBackend(httpcore.AsyncNetworkBackend):
                 expected = "addresses that are public, or that [webhooks] allow has"
                 raise ForbiddenAddress(expected, "another", host)  # which one is nobody's business: names may be inner
         return found
+
+    async def _said(self, host: str, port: int) -> Sequence[str]:
+        """What the resolver says of a name. An address is what it is, and waits for no thread."""
+        with suppress(ValueError):
+            return [str(ip_address(host))]
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._resolve, host, port)
 
     async def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None

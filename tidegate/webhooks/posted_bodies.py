@@ -1,8 +1,8 @@
 """What one request to an endpoint has: a body of one item or several, an id, and the attributes of a CloudEvent.
 
 The body is what the API tells of a queue, byte for byte, so the same number has the same meaning in all ways. An id is
-the epoch of the queue and the number of the last item: a receiver that knows the id has all that it had before. Sends
-nothing.
+the epoch of the queue and the number of the delivery, or the first and the last number of what tells of several: a
+receiver that knows the id has all that it had before. Sends nothing.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ import orjson
 
 from tidegate.broker.encoded_items import EncodedItem
 from tidegate.store.webhook_tables import Batch, Webhook
+from tidegate.webhooks.item_ranges import first_number, is_range
 
 __all__ = ["PostedBody", "challenge_body", "posted_body", "taken_together"]
 
 _TYPE = "tidegate."
+#: Characters of a subject: a publisher may choose long names, and receivers refuse headers that are too long.
+_LONGEST_SUBJECT = 1024
 #: Attributes of a publication by which a trace goes on, and what they must look like (W3C Trace Context).
 _TRACE = {
     "traceparent": re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"),
@@ -52,7 +55,8 @@ def taken_together(items: Sequence[EncodedItem], batch: Batch | None) -> int:
 def posted_body(webhook: Webhook, epoch: str, items: Sequence[EncodedItem]) -> PostedBody:
     """What is sent of some items: an item by itself, or several as the API has them in a page."""
     number = items[-1].number
-    id = f"{epoch}-{number}"
+    is_one = webhook.batch is None and not is_range(items[0])
+    id = f"{epoch}-{number}" if is_one else f"{epoch}-{first_number(items[0])}-{number}"
     headers = [("content-type", "application/json"), ("ce-specversion", "1.0"), ("ce-id", id)]
     headers.append(("ce-source", f"/principals/{webhook.principal}/webhooks/{webhook.name}"))
     if webhook.batch is not None:
@@ -71,7 +75,9 @@ def _described(item: dict[str, Any]) -> list[tuple[str, str]]:
     publication = item.get("publication", {})
     if "id" in publication and "source" in publication:
         names = publication["source"], publication["id"]
-        found.append(("ce-subject", _in_header("/".join(quote(name, safe="") for name in names))))
+        subject = _in_header("/".join(quote(name, safe="") for name in names))
+        if len(subject) <= _LONGEST_SUBJECT:
+            found.append(("ce-subject", subject))
     for name, form in _TRACE.items():
         value = publication.get("attributes", {}).get(name)
         if isinstance(value, str) and form.fullmatch(value):

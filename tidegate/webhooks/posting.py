@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from importlib.util import find_spec
 from time import monotonic
 from typing import NamedTuple
 
@@ -30,6 +32,10 @@ OUTCOMES = ("answered", "status", "redirect", "gone", "timeout", "connection", "
 #: Bytes that are read of an answer, and seconds for which a connection is kept that nobody uses.
 _READ, _KEPT = 4096, 30.0
 _AGENT = f"Tidegate/{__version__}"
+# httpcore tries to import sniffio several times in each request. Where there is none, Python looks through all its
+# folders each time, unless the name stands among the modules.
+if "sniffio" not in sys.modules and find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
 #: What says that a connection was closed while it was not used.
 _STALE = (httpcore.ReadError, httpcore.WriteError, httpcore.RemoteProtocolError)
 

@@ -1,7 +1,8 @@
 """``QueuePages``: what waits in the queues of endpoints, read for many at once, and how far they took it.
 
 Each page is read with what its principal may read at that moment. What is acknowledged is durable within half a second,
-all of it in one commit. A queue whose principal was unregistered is as one that is not there. Knows nothing of posting.
+all of it in one commit. A queue whose principal was unregistered or removed is as one that is not there: nobody can
+say what that may read. Knows nothing of posting.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ __all__ = ["PageWanted", "QueuePages", "ReadPage"]
 
 T = TypeVar("T")
 _LOG = logging.getLogger("tidegate.webhooks")
-#: Pages that are read together.
-_GROUP = 256
+#: Pages that are read together, of endpoints that answer and of those that fail, in turn.
+_GROUP, _FEW = 256, 4
 #: Seconds until what was acknowledged is written, and for which a cursor is believed: others may move it.
 _FLUSH, _BELIEVED = 0.3, 1.0
 
 
 class PageWanted(NamedTuple):
     """What is wanted of the queue to an endpoint: so many items and bytes, behind what is acknowledged or behind
-    ``after``.
+    ``after``. Those for endpoints that fail are read a few at a time.
     """
 
     principal: str
@@ -42,6 +43,7 @@ class PageWanted(NamedTuple):
     items: int
     bytes: int
     after: QueuePosition | None = None
+    is_failing: bool = False
 
 
 class ReadPage(NamedTuple):
@@ -52,17 +54,24 @@ class ReadPage(NamedTuple):
     read_at: float
 
 
+#: Whose pages are wanted, in the order in which they asked.
+_Waiting = list[tuple[PageWanted, asyncio.Future[ReadPage | None]]]
+
+
 class QueuePages:
     """The queues of a broker, for the event loop of the sender. ``clock`` tells microseconds since 1970."""
 
     def __init__(self, queues: OpenQueues, clock: Callable[[], int]) -> None:
         self._queues, self._clock = queues, clock
         self._thread = ThreadPoolExecutor(1, "tidegate-pages")
-        self._wanted: list[tuple[PageWanted, asyncio.Future[ReadPage | None]]] = []
+        self._wanted: dict[bool, _Waiting] = {False: [], True: []}
+        self._were_failing = False
         self._is_wanted = asyncio.Event()
         self._lock = threading.Lock()
         self._reached: dict[Queue, tuple[int, float]] = {}
         self._unwritten: dict[Queue, int] = {}
+        self._takers: set[str] = set()
+        self._early: set[tuple[str, str]] = set()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -82,7 +91,7 @@ class QueuePages:
     async def read(self, wanted: PageWanted) -> ReadPage | None:
         """A page; None while there is no such queue."""
         found: asyncio.Future[ReadPage | None] = asyncio.get_running_loop().create_future()
-        self._wanted.append((wanted, found))
+        self._wanted[wanted.is_failing].append((wanted, found))
         self._is_wanted.set()
         return await found
 
@@ -90,9 +99,7 @@ class QueuePages:
         loop = asyncio.get_running_loop()
         while True:
             await self._is_wanted.wait()
-            some, self._wanted = self._wanted[:_GROUP], self._wanted[_GROUP:]
-            if not self._wanted:
-                self._is_wanted.clear()
+            some = self._next()
             found = await loop.run_in_executor(self._thread, self._pages, [wanted for wanted, _ in some])
             for (_, future), one in zip(some, found, strict=True):
                 if future.done():
@@ -101,6 +108,16 @@ class QueuePages:
                     future.set_exception(one)
                 else:
                     future.set_result(one)
+
+    def _next(self) -> _Waiting:
+        """Whose pages are read next."""
+        is_failing = bool(self._wanted[True]) and not (self._were_failing and self._wanted[False])
+        self._were_failing = is_failing
+        waiting, most = self._wanted[is_failing], _FEW if is_failing else _GROUP
+        self._wanted[is_failing] = waiting[most:]
+        if not any(self._wanted.values()):
+            self._is_wanted.clear()
+        return waiting[:most]
 
     def _pages(self, wanted: Sequence[PageWanted]) -> list[ReadPage | Exception | None]:
         """Pages for all of them; of one that cannot be read why."""
@@ -121,8 +138,12 @@ class QueuePages:
         places: dict[tuple[int, int], list[tuple[int, Queue, QueuePosition]]] = {}
         for index, one in enumerate(wanted):
             queue = self._queues.find(one.principal, destination_of({"webhook": one.name}))
+            if queue is None:
+                continue
             since = registered.get(one.principal)
-            if queue is None or since is None or self._queues.version < since:
+            if since is None or self._queues.version < since:
+                with self._lock:
+                    self._early.add((one.principal, one.name))
                 continue
             position = one.after
             if position is None:
@@ -136,6 +157,15 @@ class QueuePages:
                 for (index, queue, _), page in zip(some, pages, strict=False):
                     found[index] = ReadPage(queue, page.items, monotonic())
                 some = some[len(pages) :]
+        there = self._queues.principals_among({one.principal for one in wanted})  # after what they may read was asked
+        return [page if one.principal in there else None for one, page in zip(wanted, found, strict=True)]
+
+    def take_early(self) -> set[tuple[str, str]]:
+        """The endpoints, by principal and name, that have asked for a page since the last call while there was a queue
+        but no session yet: a gateway notes it a moment after the runner has made the queue, and nobody says so.
+        """
+        with self._lock:
+            found, self._early = self._early, set()
         return found
 
     def _acknowledged(self, queue: Queue) -> int:
@@ -180,9 +210,13 @@ class QueuePages:
 
     # --- acknowledging ----------------------------------------------------------------------------------------------
 
-    def acknowledge(self, queue: Queue, number: int) -> None:
-        """Note that everything up to a number was taken, or given up; durable soon, or with ``flush``."""
+    def acknowledge(self, queue: Queue, number: int, *, is_taken: bool) -> None:
+        """Note that everything up to a number was taken, or given up; durable soon, or with ``flush``. Who takes
+        something is there: so long a session does not expire.
+        """
         with self._lock:
+            if is_taken:
+                self._takers.add(queue.principal)
             self._unwritten[queue] = max(number, self._unwritten.get(queue, 0))
             _, at = self._reached.get(queue, (0, 0.0))
             self._reached[queue] = number, at
@@ -202,13 +236,14 @@ class QueuePages:
 
     def _write(self) -> None:
         with self._lock:
-            noted = dict(self._unwritten)
+            noted, takers = dict(self._unwritten), set(self._takers)
         numbers = {queue: number for queue, number in noted.items() if queue in self._queues}
-        principals, moment = {queue.principal for queue in numbers}, self._clock()
+        principals, moment = takers & {queue.principal for queue in numbers}, self._clock()
         if numbers:
             records = self._queues.records
             self._queues.write(numbers, lambda connection: records.note_seen(connection, principals, moment))
         with self._lock:
+            self._takers -= takers
             for queue, number in noted.items():
                 if self._unwritten[queue] == number:
                     del self._unwritten[queue]

@@ -12,7 +12,7 @@ import logging
 import random
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
@@ -21,7 +21,7 @@ import httpcore
 from tidegate.broker.open_queues import OpenQueues
 from tidegate.broker.webhook_url import rules_of
 from tidegate.delivery_options import destination_of
-from tidegate.errors import SettingError, TidegateError
+from tidegate.errors import TidegateError
 from tidegate.runs.webhooks_section import WebhooksSection
 from tidegate.store.version_readers import now
 from tidegate.store.webhook_tables import Replay, Webhook
@@ -34,6 +34,7 @@ from tidegate.webhooks.posting import Patience, Poster
 from tidegate.webhooks.queue_pages import QueuePages
 from tidegate.webhooks.sender_counts import SenderCounts
 from tidegate.webhooks.sender_records import SenderRecords
+from tidegate.webhooks.trusted_authorities import trust_authorities
 
 __all__ = ["Sender"]
 
@@ -166,7 +167,8 @@ class Sender:
             pause = _FAILED
             _LOG.exception("webhook %s of %s could not be served", key[1], key[0])
         finally:
-            self._turns.pop(key, None)
+            if self._turns.get(key) is asyncio.current_task():  # else it was removed, and made again perhaps
+                del self._turns[key]
         if delivery.is_removed:
             await delivery.close()
         elif self._stopping.is_set():
@@ -182,6 +184,7 @@ class Sender:
     async def _follow_changes(self) -> None:
         while True:
             await asyncio.sleep(_CHANGES)
+            self._wake_all(self._parts.pages.take_early())
             try:
                 await self._look_for_changes()
             except TidegateError as error:
@@ -237,8 +240,8 @@ class Sender:
         delivery = self._deliveries.pop(key)
         delivery.is_removed = True
         self._stop_timer(key)
-        if (turns := self._turns.get(key)) is not None:
-            turns.cancel()
+        if (turns := self._turns.pop(key, None)) is not None:
+            turns.cancel()  # which ends it before it has begun, if it has not: it cannot forget itself then
         await delivery.close()
 
     async def _tidy(self) -> None:
@@ -266,12 +269,11 @@ class Sender:
             try:
                 self._queues.refresh()
                 changes, grown = self._queues.changes, self._queues.grown()
+                before = by_number
                 if changes != known_changes or grown is None or self._are_names_new.is_set():
                     self._are_names_new.clear()
                     known_changes, by_number = changes, self._numbers()
-                    behind = list(by_number.values())
-                else:
-                    behind = [key for number in grown.tolist() if (key := by_number.get(number)) is not None]
+                behind = _behind(by_number, before, None if grown is None else grown.tolist())
                 if behind:
                     self._loop.call_soon_threadsafe(self._wake_all, behind)
                 self._queues.await_commit(_LOOK)
@@ -293,18 +295,21 @@ class Sender:
                 found[queue.number] = principal, name
         return found
 
-    def _wake_all(self, keys: list[_Key]) -> None:
+    def _wake_all(self, keys: Iterable[_Key]) -> None:
         for key in keys:
             self.wake(key)
+
+
+def _behind(by_number: Mapping[int, _Key], before: Mapping[int, _Key], grown: Collection[int] | None) -> list[_Key]:
+    """Which endpoints there may be something for: those whose queues are new or have grown, or all of them."""
+    if grown is None:
+        return list(by_number.values())
+    new = {number for number, key in by_number.items() if before.get(number) != key}
+    return [by_number[number] for number in new.union(grown) if number in by_number]
 
 
 def _tls(section: WebhooksSection) -> ssl.SSLContext:
     """How certificates of receivers are judged: by the authorities that everybody trusts, and those of the file."""
     context = httpcore.default_ssl_context()
-    if section.authorities is not None:
-        try:
-            context.load_verify_locations(section.authorities)
-        except (OSError, ssl.SSLError) as error:
-            said = error.strerror or str(error)
-            raise SettingError("a file of certificates in PEM as authorities", said, section.authorities) from None
+    trust_authorities(context, section)
     return context
