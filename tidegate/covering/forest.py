@@ -1,8 +1,9 @@
 """The covering forest: subscriptions in trees in which every parent covers its children.
 
-CUPUS §4.4.1 (Figure 23): a node may have many children but one parent, the forest grows and shrinks one subscription at
-a time, and a publication is tried on a node only if it matches the node's parent. ``Forest`` knows keys and filters,
-but not the subscriptions they belong to.
+CUPUS §4.4.1 (Figure 23): a node may have many children but one parent, and the forest grows and shrinks one
+subscription at a time. There a publication is tried on a node only if it matches the node's parent; here the index
+matches (``tidegate/index``), and the forest says only which subscriptions others cover. ``Forest`` knows keys and
+filters, but not the subscriptions they belong to.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from tidegate.covering.implied import Implied, knowledge
 from tidegate.covering.postings import Facts, Postings, facts_of
 from tidegate.errors import SubscriptionError, UnknownSubscription, shown
 from tidegate.predicates import Filter
-from tidegate.predicates.column import Row
 
-__all__ = ["Forest"]
+__all__ = ["DEEPEST", "Forest"]
+
+#: Nodes on a way from a root to a leaf at most: a way that is looked up or counted along takes so many steps.
+DEEPEST = 64
 
 K = TypeVar("K", bound=Hashable)
 
@@ -29,7 +32,6 @@ K = TypeVar("K", bound=Hashable)
 @dataclass(slots=True, eq=False)
 class _Node(Generic[K]):
     key: K
-    filter: Filter
     clauses: tuple[Implied, ...]
     facts: Facts | None
     number: int
@@ -37,6 +39,8 @@ class _Node(Generic[K]):
     children: dict[K, _Node[K]] = field(default_factory=dict)
     #: Nodes inserted later whose clauses have the same needs. They are leaves, and ``Postings`` does not hold them.
     twins: dict[K, _Node[K]] = field(default_factory=dict)
+    #: Nodes on a way down from here at most. It is not lowered when nodes go, so there may be fewer.
+    height: int = 1
 
     @property
     def identity(self) -> Hashable:
@@ -47,7 +51,8 @@ class Forest(Generic[K]):
     """Subscriptions by key, ordered by covering.
 
     No root is covered by another root, and every filter is covered by its parent's. Of equal filters the later is a
-    child of the earlier. A new node goes under a narrowest filter that covers it and takes over the siblings it covers.
+    child of the earlier. A new node goes under a narrowest filter that covers it, or where the tree would become deeper
+    than ``DEEPEST`` under one above that, and takes over the siblings it covers.
     """
 
     def __init__(self) -> None:
@@ -65,12 +70,13 @@ class Forest(Generic[K]):
         if key in self._nodes:
             raise SubscriptionError("a key that is not in the forest", f"{shown(key)}, which is")
         clauses = knowledge(filter)
-        node = _Node(key, filter, clauses, facts_of(clauses), -1)
+        node = _Node(key, clauses, facts_of(clauses), -1)
         first = self._first.setdefault(node.identity, node)
         self._nodes[key] = node
         if first is not node:
             node.parent = first
             first.twins[key] = node
+            self._raise(first, 2)
             return
         node.number = self._free.pop() if self._free else len(self._numbered)
         self._numbered[node.number] = node
@@ -106,6 +112,7 @@ class Forest(Generic[K]):
         key = next(iter(node.twins))
         heir = node.twins.pop(key)
         heir.number, heir.parent, heir.children, heir.twins = node.number, node.parent, node.children, node.twins
+        heir.height = node.height
         for below in (*heir.children.values(), *heir.twins.values()):
             below.parent = heir
         self._siblings(heir.parent)[key] = self._numbered[heir.number] = self._first[heir.identity] = heir
@@ -143,9 +150,32 @@ class Forest(Generic[K]):
         return None
 
     def _move(self, node: _Node[K], parent: _Node[K]) -> None:
+        """Put a node with all below it under one that covers it, or under one above that, so deep as it may."""
+        above = [parent]  # from the one that was chosen up to its root; all of them cover the node
+        while above[-1].parent is not None:
+            above.append(above[-1].parent)
+        most = DEEPEST - 1  # a place below for what may be equal to the deepest one later
+        chosen = next((one for level, one in zip(range(len(above), 0, -1), above, strict=True)
+                       if level + node.height <= most), above[-1])  # fmt: skip
+        level = len(above) - above.index(chosen)
+        if level + node.height > most:  # what it covers is covered by the new parent as well
+            for child in node.children.values():
+                child.parent = chosen
+            chosen.children.update(node.children)
+            self._raise(chosen, 1 + max((child.height for child in node.children.values()), default=0))
+            node.children = {}
+            node.height = 2 if node.twins else 1
         del self._siblings(node.parent)[node.key]
-        node.parent = parent
-        parent.children[node.key] = node
+        node.parent = chosen
+        chosen.children[node.key] = node
+        self._raise(chosen, 1 + node.height)
+
+    @staticmethod
+    def _raise(node: _Node[K], height: int) -> None:
+        """Note that there are so many nodes on a way down from one, and with that on those from above it."""
+        above: _Node[K] | None = node
+        while above is not None and above.height < height:
+            above.height, above, height = height, above.parent, height + 1
 
     @staticmethod
     def _is_below(node: _Node[K], top: _Node[K]) -> bool:
@@ -180,18 +210,6 @@ class Forest(Generic[K]):
             level = [below for node in level for below in (*node.twins.values(), *node.children.values())]
             depth += 1
         return depth
-
-    def matches(self, publication: Row) -> list[K]:
-        """The subscriptions that the publication matches, parents first; below a node that fails none is tried."""
-        found: list[K] = []
-        stack = list(reversed(self._roots.values()))
-        while stack:
-            node = stack.pop()
-            if node.filter.holds(publication):
-                found.append(node.key)
-                found.extend(node.twins)
-                stack.extend(reversed(node.children.values()))
-        return found
 
     def __iter__(self) -> Iterator[K]:
         """The keys, parents first."""
