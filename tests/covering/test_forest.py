@@ -18,10 +18,10 @@ from tidegate.errors import SubscriptionError, UnknownSubscription
 def test_a_forest_as_in_figure_23():
     forest: Forest[str] = Forest()
     for text in (
-        "no2 > 40 AND station = 'z7'",  # inserted before what covers it
+        "no2 > 40",  # inserted before what covers it
         "temperature < 0",
         "no2 > 20",
-        "no2 > 40",
+        "no2 > 40 AND station = 'z7'",
         "temperature < -10",
         "no2 > 40 AND co > 5",
         "name = 'cat'",

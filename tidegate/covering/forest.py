@@ -51,8 +51,8 @@ class Forest(Generic[K]):
     """Subscriptions by key, ordered by covering.
 
     No root is covered by another root, and every filter is covered by its parent's. Of equal filters the later is a
-    child of the earlier. A new node goes under a narrowest filter that covers it, or where the tree would become deeper
-    than ``DEEPEST`` under one above that, and takes over the siblings it covers.
+    child of the earlier. A new node goes under a filter with narrow bounds that covers it, or where the tree would
+    become deeper than ``DEEPEST`` under one above that; if there is none, it takes over the roots that it covers.
     """
 
     def __init__(self) -> None:
@@ -118,35 +118,32 @@ class Forest(Generic[K]):
         self._siblings(heir.parent)[key] = self._numbered[heir.number] = self._first[heir.identity] = heir
 
     def _place(self, node: _Node[K]) -> None:
-        """Move a root under a node that covers it, if there is one; then move siblings that it covers under it."""
+        """Move a root under a node that covers it; if there is none, move the roots that it covers under it."""
         parent = self._covering(node)
         if parent is not None:
             self._move(node, parent)
-        for other in self._narrower_siblings(node):
+            return
+        for other in self._narrower_roots(node):
             if clauses_cover(node.clauses, other.clauses):
                 self._move(other, node)
 
-    def _narrower_siblings(self, node: _Node[K]) -> list[_Node[K]]:
-        """The siblings of a node that it may cover, as far as ``Postings`` can tell."""
+    def _narrower_roots(self, node: _Node[K]) -> list[_Node[K]]:
+        """The roots that a root may cover, as far as ``Postings`` can tell."""
         may = self._postings.narrower(node.facts)
-        if np.count_nonzero(may) > len(self._siblings(node.parent)):
-            siblings = [other for other in self._siblings(node.parent).values() if other is not node]
-            return list(compress(siblings, may[[node.number for node in siblings]].tolist()))
+        if np.count_nonzero(may) > len(self._roots):
+            others = [other for other in self._roots.values() if other is not node]
+            return list(compress(others, may[[other.number for other in others]].tolist()))
         found = (self._numbered[number] for number in np.flatnonzero(may).tolist())
-        return [other for other in found if other.parent is node.parent and other is not node]
+        return [other for other in found if other.parent is None and other is not node]
 
     def _covering(self, node: _Node[K]) -> _Node[K] | None:
-        """A narrowest node that covers this one and is not below it."""
+        """A node that covers this one and is not below it, of those with the narrowest bounds."""
         for group in self._postings.wider(node.facts):
-            found: _Node[K] | None = None
             for number in group:
                 other = self._numbered[number]
                 if other is node or not clauses_cover(other.clauses, node.clauses) or self._is_below(other, node):
                     continue
-                if found is None or clauses_cover(found.clauses, other.clauses):
-                    found = other
-            if found is not None:
-                return found
+                return other
         return None
 
     def _move(self, node: _Node[K], parent: _Node[K]) -> None:
