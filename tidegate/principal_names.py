@@ -10,10 +10,10 @@ import re
 
 __all__ = ["EXPECTED", "PATTERN", "is_principal_name", "registered_id"]
 
-PATTERN = "[A-Za-z0-9._@-]{1,128}"
+PATTERN = r"(?!\.{1,2}$)[A-Za-z0-9._@-]{1,128}"
 _NAME = re.compile(PATTERN)
 #: What an error says was expected.
-EXPECTED = "the name of a principal, which is 1 to 128 of the characters A-Z a-z 0-9 . _ @ -"
+EXPECTED = "the name of a principal, which is 1 to 128 of the characters A-Z a-z 0-9 . _ @ - and not . or .."
 
 
 def is_principal_name(name: object) -> bool:

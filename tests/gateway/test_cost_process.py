@@ -81,7 +81,7 @@ def test_it_measures_and_goes_on_after_a_kill_and_is_shown(tmp_path):
 @pytest.mark.thorough
 def test_without_a_share_there_is_no_process(tmp_path):
     with served(tmp_path, text="[costs]\nshare = 0\n") as found:
-        assert [one.name for one in found.processes.record().processes] == ["runner", "gateway 1"]
+        assert [one.name for one in found.processes.record().processes] == ["runner", "gateway 1", "webhooks"]
 
 
 @pytest.mark.thorough

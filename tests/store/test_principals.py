@@ -83,6 +83,8 @@ def test_principals_come_back_as_they_were_made(principals, url, clock):
 @pytest.mark.parametrize(
     ("name", "more", "error", "says"),
     [
+        (".", {}, tg.SettingError, "and not . or .."),
+        ("..", {}, tg.SettingError, "and not . or .."),
         ("a/b", {}, tg.SettingError, "the name of a principal"),
         ("x" * 129, {}, tg.SettingError, "the name of a principal"),
         (None, {}, tg.SettingError, "the name of a principal"),
