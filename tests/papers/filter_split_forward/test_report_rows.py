@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from bench.papers.filter_split_forward.confidence import Estimate, estimate, student
-from bench.papers.filter_split_forward.rows import EXACT, JOIN, NAIVE, Cells
+from bench.papers.filter_split_forward.rows import EXACT, NAIVE, RING, Cells
 from tests.papers.filter_split_forward.sweep_rows import row, sweep
 from tidegate.errors import SettingError
 
@@ -61,7 +61,7 @@ def test_a_table_keeps_links_and_work_only_at_the_most_subscriptions():
     cells = Cells(pa.Table.from_pylist(sweep()))
     for each in cells.rows:
         assert ("links" in each) == ("work" in each) == (each["subscriptions"] == 300)
-    assert cells.of("medium", JOIN)[-1]["links"] == row("medium", JOIN, 300, 5)["links"]
+    assert cells.of("medium", RING)[-1]["links"] == row("medium", RING, 300, 5)["links"]
 
 
 def test_reductions_are_paired_by_seed_and_count():
@@ -69,9 +69,9 @@ def test_reductions_are_paired_by_seed_and_count():
         row("small", EXACT, 100, 1, publication_load=50),
         row("small", EXACT, 100, 2, publication_load=300),
         row("small", EXACT, 200, 1, publication_load=10),
-        row("small", JOIN, 100, 1, publication_load=100),
-        row("small", JOIN, 100, 2, publication_load=400),
-        row("small", JOIN, 100, 3, publication_load=1),
-        row("small", JOIN, 200, 1, publication_load=0),  # nothing to be below
+        row("small", RING, 100, 1, publication_load=100),
+        row("small", RING, 100, 2, publication_load=400),
+        row("small", RING, 100, 3, publication_load=1),
+        row("small", RING, 200, 1, publication_load=0),  # nothing to be below
     ]
-    assert Cells(rows).reductions("small", EXACT, JOIN, "publication_load") == {100: {1: 50.0, 2: 25.0}}
+    assert Cells(rows).reductions("small", EXACT, RING, "publication_load") == {100: {1: 50.0, 2: 25.0}}

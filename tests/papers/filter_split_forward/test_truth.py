@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.papers.filter_split_forward.topology import Sensor, Topology
-from bench.papers.filter_split_forward.workload import ROUNDS, WINDOW, Workload, truth, workload
+from bench.papers.filter_split_forward.workload import WINDOW, Workload, truth, workload
 from tests.papers.filter_split_forward.sensorscope_files import folders
 from tests.papers.filter_split_forward.setups import TINY, every_setup, module
 from tests.parts.profiles import examples
@@ -22,6 +22,9 @@ SENSORS = tuple(
     Sensor(name, kind, 0, "n", (7.0, 45.0)) for name, kind in [("a", "t"), ("b", "t"), ("c", "h"), ("d", "w")]
 )
 KINDS = {sensor.source: sensor.attribute for sensor in SENSORS}
+
+#: Reporting intervals: fewer than a sweep has.
+ROUNDS = 20
 
 
 def made(readings, *operators):

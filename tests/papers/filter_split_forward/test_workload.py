@@ -11,11 +11,14 @@ import pytest
 
 from bench.papers.filter_split_forward.replay import ATTRIBUTES, Replay
 from bench.papers.filter_split_forward.topology import SETUPS, Setup, topology
-from bench.papers.filter_split_forward.workload import ROUNDS, WINDOW, Workload, truth, workload
+from bench.papers.filter_split_forward.workload import WINDOW, Workload, truth, workload
 from tests.papers.filter_split_forward.sensorscope_files import folders
 from tests.papers.filter_split_forward.setups import SMALL, TINY, every_setup, module
 from tidegate.errors import SettingError
 from tidegate.overlay.operators import Operator, OperatorPart
+
+#: Reporting intervals: fewer than a sweep has.
+ROUNDS = 20
 
 
 def stream_values(work):
