@@ -235,7 +235,7 @@ def sizes(full, otherwise):
 
 
 def test_queues_survive_kills(tmp_path):
-    assert check(tmp_path, "process", 30_000, 2, 2500, 60) > 5_000
+    assert check(tmp_path, "process", 60_000, 2, 5000, 60) > 10_000
 
 
 @pytest.mark.thorough

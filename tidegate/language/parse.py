@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 from itertools import chain
+from threading import Lock
 from typing import Any
 
 from lark import Lark, Token, UnexpectedCharacters, UnexpectedToken
@@ -31,6 +32,7 @@ _LITERALS = frozenset(("TIMESTAMP", "DATE", "INTERVAL", "BBOX", *_GEOMETRIES))
 # Signs and NOT nest without a parenthesis, so the parser's stack is bounded too: no level of the tree takes more of it
 # than `a BETWEEN 1 AND (`, five states.
 _STATES_PER_LEVEL = 8
+_BUILDING = Lock()
 
 
 def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> Node:
@@ -49,9 +51,16 @@ def parse(text: str, limits: Limits = DEFAULT_LIMITS) -> Node:
     return root
 
 
-@cache
 def grammar() -> Lark:
-    """The parser, built on first use (about 0.15 s) and without state of its own."""
+    """The parser, built on first use (about 0.15 s) and without state of its own. It is built by one thread: Lark
+    evaluates literals of Python for that, which CPython 3.11 may refuse to do in two threads at once.
+    """
+    with _BUILDING:
+        return _built()
+
+
+@cache
+def _built() -> Lark:
     return Lark(
         files("tidegate.language").joinpath("grammar.lark").read_text("utf-8"),
         parser="lalr",
