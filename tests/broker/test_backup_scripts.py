@@ -136,6 +136,7 @@ with tg.Registry(registry) as subscriptions, tg.Log(log, version=lambda: subscri
 """
 
 
+@pytest.mark.thorough  # the scripts above are shorter
 def test_a_backup_under_load_is_of_one_moment(tmp_path):
     """Three processes append, a run of its own delivers, a thread changes subscriptions; the run is killed."""
     world = World.made(tmp_path / "broker", 1)

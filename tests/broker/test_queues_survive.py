@@ -234,6 +234,7 @@ def sizes(full, otherwise):
     return full if os.environ.get("TIDEGATE_CHAOS") == "full" else otherwise
 
 
+@pytest.mark.thorough  # tests/gateway/test_gateway_survives.py is shorter
 def test_queues_survive_kills(tmp_path):
     assert check(tmp_path, "process", 60_000, 2, 5000, 60) > 10_000
 
